@@ -1,0 +1,121 @@
+//! Checkpoints: a Hugging Face folder plus `state/`, written aside and renamed, so that a crash at any moment leaves
+//! the last good one.
+
+use crate::error::TrainError;
+use crate::optimizer::Optimizer;
+use crate::run_dir::{RunDir, sync_folder};
+use burn::optim::OptimizerRecord;
+use rex_grpo::KeepRatio;
+use rex_model::LoadedModel;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// All that a run carries from step to step beside weights and optimizer: random streams are named by (seed, step,
+/// …), so the step number is their state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Steps done.
+    pub step: usize,
+    /// Questions drawn so far.
+    pub questions: usize,
+    /// Steps skipped for a loss or gradient that was not finite.
+    pub skipped: usize,
+    pub keep_ratio: KeepRatio,
+}
+
+const STATE: &str = "state";
+const OPTIMIZER: &str = "state/optimizer.bpk";
+const PROGRESS: &str = "state/progress.json";
+
+/// Writes `checkpoints/step-N` and deletes the oldest beyond `keep`.
+///
+/// # Errors
+/// The file system's or the model writer's, with the path; the earlier checkpoints are left as they are.
+pub fn save(
+    run: &RunDir,
+    model: &LoadedModel,
+    optimizer: &Optimizer,
+    progress: &Progress,
+    keep: usize,
+) -> Result<PathBuf, TrainError> {
+    let folder = run.checkpoints().join(format!("step-{}", progress.step));
+    let aside = run.checkpoints().join(format!(".step-{}.partial", progress.step));
+    let io = |source| TrainError::Io { path: aside.clone(), source };
+    remove_if_there(&aside)?;
+    fs::create_dir_all(aside.join(STATE)).map_err(io)?;
+    model.save(&aside)?;
+    let optimizer_file = aside.join(OPTIMIZER);
+    let record = optimizer.state().to_record().into_bytes().map_err(|e| broken(&optimizer_file, e))?;
+    fs::write(&optimizer_file, &record[..]).map_err(io)?;
+    let progress_json = serde_json::to_vec_pretty(progress).expect("plain data");
+    fs::write(aside.join(PROGRESS), progress_json).map_err(io)?;
+    sync_all(&aside).map_err(io)?;
+    remove_if_there(&folder)?;
+    fs::rename(&aside, &folder).and_then(|()| sync_folder(&folder)).map_err(io)?;
+    let all = list(run)?;
+    for (_, old) in &all[..all.len().saturating_sub(keep)] {
+        remove_if_there(old)?;
+    }
+    Ok(folder)
+}
+
+/// The newest checkpoint of a run.
+///
+/// # Errors
+/// The file system's, with the path.
+pub fn latest(run: &RunDir) -> Result<Option<PathBuf>, TrainError> {
+    Ok(list(run)?.pop().map(|(_, folder)| folder))
+}
+
+/// Restores the optimizer and returns the progress of a checkpoint; its model is an ordinary model folder.
+///
+/// # Errors
+/// [`TrainError::Checkpoint`] for a file that is missing or broken.
+pub fn load_state(folder: &Path, optimizer: &mut Optimizer) -> Result<Progress, TrainError> {
+    let file = folder.join(OPTIMIZER);
+    optimizer.restore(OptimizerRecord::load(&file).map_err(|e| broken(&file, e))?);
+    let file = folder.join(PROGRESS);
+    let text = fs::read_to_string(&file).map_err(|e| broken(&file, e))?;
+    serde_json::from_str(&text).map_err(|e| broken(&file, e))
+}
+
+fn broken(path: &Path, error: impl std::fmt::Display) -> TrainError {
+    TrainError::Checkpoint { path: path.to_path_buf(), message: error.to_string() }
+}
+
+/// Finished checkpoints, oldest first.
+fn list(run: &RunDir) -> Result<Vec<(usize, PathBuf)>, TrainError> {
+    let root = run.checkpoints();
+    let io = |source| TrainError::Io { path: root.clone(), source };
+    let entries = match fs::read_dir(&root) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(io(e)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(io)?;
+        let step = entry.file_name().to_str().and_then(|name| name.strip_prefix("step-")?.parse().ok());
+        found.extend(step.map(|step: usize| (step, entry.path())));
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn remove_if_there(folder: &Path) -> Result<(), TrainError> {
+    match fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(TrainError::Io { path: folder.to_path_buf(), source: e })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn sync_all(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() { sync_all(&path)? } else { File::open(&path)?.sync_all()? }
+    }
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}

@@ -1,0 +1,18 @@
+//! The experiment file: one serde tree, every default in one place, unknown keys refused.
+//!
+//! Layers, later ones win: built-in defaults, the preset that `algorithm.name` stands for, the TOML file, and
+//! the `key=value` words of the command line. [`Config::load`] merges them, checks every key against the known
+//! ones and validates the values; the merged tree is what a run saves as its `config.toml`.
+
+mod error;
+mod layers;
+mod presets;
+mod tree;
+mod validate;
+
+pub use error::ConfigError;
+pub use tree::{
+    AdvantageKind, AggregationKind, AlgorithmConfig, AlgorithmName, Config, CorrectionKind, DataConfig,
+    DensityKind, FilterKind, KlKind, LoggingConfig, LossKind, ModelConfig, OptimizerConfig, ProbeConfig,
+    ProbeTrigger, RetrieverConfig, RolloutConfig, Schedule, SingletonKind, TrainerConfig,
+};

@@ -1,0 +1,365 @@
+//! The tree itself. Names follow verl and Search-R1 where they have one.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// An experiment: everything that a run depends on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    pub model: ModelConfig,
+    pub data: DataConfig,
+    pub retriever: RetrieverConfig,
+    pub rollout: RolloutConfig,
+    pub probe: ProbeConfig,
+    pub algorithm: AlgorithmConfig,
+    pub optimizer: OptimizerConfig,
+    pub trainer: TrainerConfig,
+    pub logging: LoggingConfig,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelConfig {
+    /// A Hugging Face folder or a `.gguf` file.
+    pub path: PathBuf,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DataConfig {
+    /// Question files: FlashRAG JSONL (plain or gzip) or Search-R1 parquet.
+    pub train_files: Vec<PathBuf>,
+    pub val_files: Vec<PathBuf>,
+    /// Questions a step.
+    pub train_batch_size: usize,
+    /// Questions of `val_files` used by an evaluation; 0 uses all.
+    pub val_limit: usize,
+    /// Draw the questions of an epoch in random order.
+    pub shuffle: bool,
+    /// The prompt; `{question}` stands for the question. Special tokens in it are parsed.
+    pub prompt: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetrieverConfig {
+    /// A folder made by `rex index build`; wins over `corpus`.
+    pub index: Option<PathBuf>,
+    /// Corpus files (JSONL, plain or gzip), indexed in memory when the run starts.
+    pub corpus: Vec<PathBuf>,
+    /// Passages a search returns.
+    pub topk: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RolloutConfig {
+    /// Originals a question (`G`).
+    pub group_size: usize,
+    /// Turns with search; one more, without it, follows.
+    pub max_turns: usize,
+    /// Longest prompt, in tokens; a longer one is an error before training starts.
+    pub max_start_length: usize,
+    /// Longest turn of the model, in tokens.
+    pub max_response_length: usize,
+    /// Longest observation, in tokens.
+    pub max_obs_length: usize,
+    /// Longest transcript, in tokens.
+    pub max_prompt_length: usize,
+    pub temperature: f64,
+    /// Transcripts decoded at once.
+    pub max_rows: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeTrigger {
+    WrongAnswer,
+    AnyFailure,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DensityKind {
+    Fine,
+    Coarse,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilterKind {
+    LogProb,
+    None,
+}
+
+/// Mixed sampling (METHOD §2, §3, §5).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProbeConfig {
+    /// Chance that a failed original is probed; 0 turns mixed sampling off.
+    pub probability: f64,
+    pub on: ProbeTrigger,
+    /// A text file with one exploration prompt a line; the built-in pool when absent.
+    pub pool: Option<PathBuf>,
+    pub density: DensityKind,
+    pub filter: FilterKind,
+    /// Where the moving average of the probes' accuracy starts.
+    pub keep_ratio: f64,
+    /// Largest share of probes among a step's kept transcripts (`α`).
+    pub max_fraction: f64,
+}
+
+/// A preset: the values that it stands for are in `presets.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlgorithmName {
+    Rex,
+    Grpo,
+    Dapo,
+    DrGrpo,
+    Rloo,
+    Reinforce,
+    Gspo,
+    Cispo,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CorrectionKind {
+    Token,
+    Trajectory,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdvantageKind {
+    Grpo,
+    DrGrpo,
+    Rloo,
+    Reinforce,
+    ReinforceBaseline,
+}
+
+/// What becomes of a question with a single transcript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SingletonKind {
+    Official,
+    Drop,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossKind {
+    Clip,
+    Gspo,
+    Cispo,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AggregationKind {
+    TokenMean,
+    SeqMeanTokenSum,
+    SeqMeanTokenMean,
+    SeqMeanTokenSumNorm,
+}
+
+/// verl's names for the estimators k1, |k1|, k2 and k3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KlKind {
+    Kl,
+    Abs,
+    Mse,
+    LowVarKl,
+}
+
+/// Advantage, correction and loss (METHOD §4, §6, §7).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AlgorithmConfig {
+    pub name: AlgorithmName,
+    pub correction: CorrectionKind,
+    pub advantage: AdvantageKind,
+    pub singleton: SingletonKind,
+    pub loss: LossKind,
+    pub clip_ratio_low: f64,
+    pub clip_ratio_high: f64,
+    /// Dual clip: bound of the loss on negative advantages; absent turns it off.
+    pub clip_ratio_c: Option<f64>,
+    pub loss_agg_mode: AggregationKind,
+    pub kl_loss_coef: f64,
+    pub kl_loss_type: KlKind,
+    /// Weight `w` of the format score in the reward.
+    pub format_weight: f64,
+    /// Questions an optimizer update (their transcripts form a mini-batch); 0 takes the whole step.
+    pub ppo_mini_batch_size: usize,
+    pub ppo_epochs: usize,
+    /// Dynamic sampling: how often groups without spread are replaced by fresh questions; 0 turns it off.
+    pub max_resamples: usize,
+    /// Soft over-long penalty: tokens before `rollout.max_prompt_length` over which it grows to 1; 0 turns it off.
+    pub overlong_buffer: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Schedule {
+    Constant,
+    Cosine,
+}
+
+/// AdamW.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OptimizerConfig {
+    pub lr: f64,
+    /// Share of the steps over which the learning rate rises from 0.
+    pub lr_warmup_steps_ratio: f64,
+    pub schedule: Schedule,
+    pub betas: [f32; 2],
+    pub eps: f32,
+    pub weight_decay: f32,
+    /// Largest global norm of the gradient.
+    pub grad_clip: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainerConfig {
+    pub total_steps: usize,
+    pub seed: u64,
+    /// Folder of the run.
+    pub run_dir: PathBuf,
+    /// Steps between checkpoints; the last step always has one. 0: only the last.
+    pub save_freq: usize,
+    /// Checkpoints kept, oldest deleted first.
+    pub max_checkpoints: usize,
+    /// Steps between evaluations on `data.val_files`; 0: never.
+    pub test_freq: usize,
+    pub val_before_train: bool,
+    /// Most tokens (padding included) of one forward and backward pass.
+    pub micro_batch_tokens: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoggingConfig {
+    /// Steps between `rollouts/STEP.jsonl` files; 0: never.
+    pub rollout_freq: usize,
+}
+
+/// Asks for the protocol of METHOD §1, in our words.
+const PROMPT: &str = "Answer the question below. Whenever you receive new information, first reason about it \
+between <think> and </think>. If you lack a fact, search for it by writing <search> your query </search>; the \
+passages found are then shown between <information> and </information>. You may search as often as you need. \
+When you know the answer, write it without explanation between <answer> and </answer>, for example \
+<answer> Beijing </answer>.\nQuestion: {question}\n";
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self {
+            train_files: Vec::new(),
+            val_files: Vec::new(),
+            train_batch_size: 512,
+            val_limit: 0,
+            shuffle: true,
+            prompt: PROMPT.to_string(),
+        }
+    }
+}
+
+impl Default for RetrieverConfig {
+    fn default() -> Self {
+        Self { index: None, corpus: Vec::new(), topk: 3 }
+    }
+}
+
+impl Default for RolloutConfig {
+    fn default() -> Self {
+        Self {
+            group_size: 5,
+            max_turns: 5,
+            max_start_length: 2048,
+            max_response_length: 500,
+            max_obs_length: 500,
+            max_prompt_length: 4096,
+            temperature: 1.0,
+            max_rows: 32,
+        }
+    }
+}
+
+impl Default for ProbeConfig {
+    fn default() -> Self {
+        Self {
+            probability: 0.2,
+            on: ProbeTrigger::WrongAnswer,
+            pool: None,
+            density: DensityKind::Fine,
+            filter: FilterKind::LogProb,
+            keep_ratio: 0.08,
+            max_fraction: 0.15,
+        }
+    }
+}
+
+impl Default for AlgorithmConfig {
+    fn default() -> Self {
+        Self {
+            name: AlgorithmName::Rex,
+            correction: CorrectionKind::Token,
+            advantage: AdvantageKind::Grpo,
+            singleton: SingletonKind::Official,
+            loss: LossKind::Clip,
+            clip_ratio_low: 0.2,
+            clip_ratio_high: 0.2,
+            clip_ratio_c: None,
+            loss_agg_mode: AggregationKind::TokenMean,
+            kl_loss_coef: 0.001,
+            kl_loss_type: KlKind::LowVarKl,
+            format_weight: 0.0,
+            ppo_mini_batch_size: 0,
+            ppo_epochs: 1,
+            max_resamples: 0,
+            overlong_buffer: 0,
+        }
+    }
+}
+
+impl Default for OptimizerConfig {
+    fn default() -> Self {
+        Self {
+            lr: 1e-6,
+            lr_warmup_steps_ratio: 0.285,
+            schedule: Schedule::Constant,
+            betas: [0.9, 0.999],
+            eps: 1e-8,
+            weight_decay: 0.01,
+            grad_clip: 1.0,
+        }
+    }
+}
+
+impl Default for TrainerConfig {
+    fn default() -> Self {
+        Self {
+            total_steps: 1005,
+            seed: 0,
+            run_dir: PathBuf::from("runs/rex"),
+            save_freq: 100,
+            max_checkpoints: 2,
+            test_freq: 100,
+            val_before_train: true,
+            micro_batch_tokens: 8192,
+        }
+    }
+}
+
+impl Default for LoggingConfig {
+    fn default() -> Self {
+        Self { rollout_freq: 1 }
+    }
+}

@@ -1,0 +1,88 @@
+//! Ranges, checked once, before anything is loaded.
+
+use super::error::ConfigError;
+use super::tree::Config;
+
+impl Config {
+    /// Refuses values that no run could use.
+    ///
+    /// # Errors
+    /// Names the key, its value and the rule.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let rule = |holds: bool, key: &'static str, value: &dyn std::fmt::Display, rule: &'static str| {
+            if holds { Ok(()) } else { Err(ConfigError::Rule { key, value: value.to_string(), rule }) }
+        };
+        let share = |key, value: f64| rule((0.0..=1.0).contains(&value), key, &value, "must lie in 0..=1");
+        let count = |key, value: usize| rule(value > 0, key, &value, "must be at least 1");
+        let positive = |key, value: f64| {
+            rule(value > 0.0 && value.is_finite(), key, &value, "must be a positive number")
+        };
+        let not_negative = |key, value: f64| {
+            rule(value >= 0.0 && value.is_finite(), key, &value, "must not be negative")
+        };
+
+        count("data.train_batch_size", self.data.train_batch_size)?;
+        rule(
+            self.data.prompt.contains("{question}"),
+            "data.prompt",
+            &format!("{:?}", self.data.prompt),
+            "must contain {question}",
+        )?;
+        count("retriever.topk", self.retriever.topk)?;
+        let rollout = &self.rollout;
+        count("rollout.group_size", rollout.group_size)?;
+        count("rollout.max_start_length", rollout.max_start_length)?;
+        count("rollout.max_response_length", rollout.max_response_length)?;
+        rule(
+            rollout.max_prompt_length > rollout.max_start_length,
+            "rollout.max_prompt_length",
+            &rollout.max_prompt_length,
+            "must exceed rollout.max_start_length: it bounds the whole transcript",
+        )?;
+        count("rollout.max_rows", rollout.max_rows)?;
+        positive("rollout.temperature", rollout.temperature)?;
+        share("probe.probability", self.probe.probability)?;
+        share("probe.keep_ratio", self.probe.keep_ratio)?;
+        rule(
+            (0.0..1.0).contains(&self.probe.max_fraction),
+            "probe.max_fraction",
+            &self.probe.max_fraction,
+            "must lie in 0..1",
+        )?;
+        let algorithm = &self.algorithm;
+        not_negative("algorithm.clip_ratio_low", algorithm.clip_ratio_low)?;
+        not_negative("algorithm.clip_ratio_high", algorithm.clip_ratio_high)?;
+        if let Some(c) = algorithm.clip_ratio_c {
+            rule(c > 1.0, "algorithm.clip_ratio_c", &c, "must exceed 1")?;
+        }
+        not_negative("algorithm.kl_loss_coef", algorithm.kl_loss_coef)?;
+        not_negative("algorithm.format_weight", algorithm.format_weight)?;
+        count("algorithm.ppo_epochs", algorithm.ppo_epochs)?;
+        let optimizer = &self.optimizer;
+        not_negative("optimizer.lr", optimizer.lr)?;
+        share("optimizer.lr_warmup_steps_ratio", optimizer.lr_warmup_steps_ratio)?;
+        positive("optimizer.grad_clip", optimizer.grad_clip)?;
+        not_negative("optimizer.weight_decay", optimizer.weight_decay.into())?;
+        rule(
+            optimizer.betas.iter().all(|beta| (0.0..1.0).contains(beta)),
+            "optimizer.betas",
+            &format!("{:?}", optimizer.betas),
+            "must lie in 0..1",
+        )?;
+        let trainer = &self.trainer;
+        count("trainer.total_steps", trainer.total_steps)?;
+        count("trainer.max_checkpoints", trainer.max_checkpoints)?;
+        rule(
+            !trainer.run_dir.as_os_str().is_empty(),
+            "trainer.run_dir",
+            &"\"\"",
+            "must name a folder, for example runs/first",
+        )?;
+        rule(
+            trainer.micro_batch_tokens >= rollout.max_prompt_length,
+            "trainer.micro_batch_tokens",
+            &trainer.micro_batch_tokens,
+            "must be at least rollout.max_prompt_length: one transcript must fit",
+        )
+    }
+}

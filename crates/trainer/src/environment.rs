@@ -1,0 +1,127 @@
+//! What the policy acts in: tokenizer, prompt, protocol, retriever and exploration prompts, built from a configuration.
+
+use crate::config::{Config, ProbeTrigger};
+use crate::data::{Question, read_corpus};
+use crate::error::TrainError;
+use crate::sampler::{Probing, Sampler, Task};
+use rex_model::Tokenizer;
+use rex_rollout::{Bm25Index, Codec, ExplorationPool, ProbeOn, Protocol, Retriever};
+
+/// Everything around the model that rollouts need; built once a run.
+pub struct Environment {
+    codec: ModelCodec,
+    prompt: String,
+    max_start_length: usize,
+    protocol: Protocol,
+    retriever: Box<dyn Retriever>,
+    pool: ExplorationPool,
+    topk: usize,
+    max_rows: usize,
+    format_weight: f64,
+    probe_probability: f64,
+    probe_on: ProbeOn,
+}
+
+/// rex-model's tokenizer as rollouts see one.
+struct ModelCodec(Tokenizer);
+
+impl Codec for ModelCodec {
+    fn encode(&self, text: &str) -> Vec<u32> {
+        self.0.encode_text(text)
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        self.0.decode(ids)
+    }
+}
+
+impl Environment {
+    /// Opens or builds the index and encodes the exploration prompts.
+    ///
+    /// # Errors
+    /// A corpus, index or pool that cannot be read, each with its path.
+    pub fn new(config: &Config, tokenizer: Tokenizer, end_ids: Vec<u32>) -> Result<Self, TrainError> {
+        let codec = ModelCodec(tokenizer);
+        let pool = match &config.probe.pool {
+            Some(path) => {
+                let io = |source| TrainError::Io { path: path.clone(), source };
+                ExplorationPool::from_text(&std::fs::read_to_string(path).map_err(io)?, &codec)?
+            }
+            None => ExplorationPool::builtin(&codec),
+        };
+        let rollout = &config.rollout;
+        let protocol = Protocol {
+            max_turns: rollout.max_turns,
+            max_response_tokens: rollout.max_response_length,
+            max_obs_tokens: rollout.max_obs_length,
+            max_total_tokens: rollout.max_prompt_length,
+            end_ids,
+        };
+        Ok(Self {
+            codec,
+            prompt: config.data.prompt.clone(),
+            max_start_length: rollout.max_start_length,
+            protocol,
+            retriever: retriever(config)?,
+            pool,
+            topk: config.retriever.topk,
+            max_rows: rollout.max_rows,
+            format_weight: config.algorithm.format_weight,
+            probe_probability: config.probe.probability,
+            probe_on: match config.probe.on {
+                ProbeTrigger::WrongAnswer => ProbeOn::WrongAnswer,
+                ProbeTrigger::AnyFailure => ProbeOn::AnyFailure,
+            },
+        })
+    }
+
+    pub fn sampler(&self) -> Sampler<'_> {
+        Sampler {
+            codec: &self.codec,
+            retriever: self.retriever.as_ref(),
+            protocol: &self.protocol,
+            topk: self.topk,
+            max_rows: self.max_rows,
+            format_weight: self.format_weight,
+        }
+    }
+
+    /// Mixed sampling as configured; `None` where it is off.
+    pub fn probing(&self) -> Option<Probing<'_>> {
+        let (probability, on, pool) = (self.probe_probability, self.probe_on, &self.pool);
+        (probability > 0.0).then_some(Probing { probability, on, pool })
+    }
+
+    pub fn pool(&self) -> &ExplorationPool {
+        &self.pool
+    }
+
+    pub fn codec(&self) -> &dyn Codec {
+        &self.codec
+    }
+
+    /// A question's prompt, encoded.
+    ///
+    /// # Errors
+    /// [`TrainError::LongPrompt`]: a prompt is never cut.
+    pub fn task(&self, question: &Question) -> Result<Task, TrainError> {
+        let prompt = self.codec.0.encode(&self.prompt.replace("{question}", question.question.trim()));
+        if prompt.len() > self.max_start_length {
+            let (id, tokens) = (question.id.clone(), prompt.len());
+            return Err(TrainError::LongPrompt { id, tokens, limit: self.max_start_length });
+        }
+        Ok(Task { prompt, golds: question.golden_answers.clone() })
+    }
+}
+
+fn retriever(config: &Config) -> Result<Box<dyn Retriever>, TrainError> {
+    let settings = &config.retriever;
+    if let Some(folder) = &settings.index {
+        return Ok(Box::new(Bm25Index::open(folder)?));
+    }
+    if settings.corpus.is_empty() {
+        let hint = "name corpus files (JSONL), or an index made by `rex index build` as retriever.index";
+        return Err(TrainError::Missing { key: "retriever.corpus", hint });
+    }
+    Ok(Box::new(Bm25Index::in_memory(read_corpus(&settings.corpus))?))
+}

@@ -1,0 +1,31 @@
+use crate::config::ConfigError;
+use std::path::PathBuf;
+
+/// Why a run cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{} already holds a run: go on with it by --resume, or name another trainer.run_dir", path.display())]
+    RunExists { path: PathBuf },
+    #[error("{} holds no run to resume: start one without --resume", path.display())]
+    NoRun { path: PathBuf },
+    #[error("`{key}` differs from {}: a resumed run keeps its configuration; start a new trainer.run_dir", path.display())]
+    ConfigChanged { path: PathBuf, key: String },
+    #[error("{}: not a usable checkpoint: {message}", path.display())]
+    Checkpoint { path: PathBuf, message: String },
+    #[error(transparent)]
+    Data(#[from] crate::data::DataError),
+    #[error(transparent)]
+    Model(#[from] rex_model::ModelError),
+    #[error(transparent)]
+    Retrieval(#[from] rex_rollout::RetrievalError),
+    #[error(transparent)]
+    Pool(#[from] rex_rollout::PoolError),
+    #[error("`{key}` is not set: {hint}")]
+    Missing { key: &'static str, hint: &'static str },
+    #[error("question `{id}`: its prompt has {tokens} tokens, more than rollout.max_start_length = {limit}")]
+    LongPrompt { id: String, tokens: usize, limit: usize },
+}

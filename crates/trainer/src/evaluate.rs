@@ -1,0 +1,97 @@
+//! Evaluation: one transcript a question, scored by source.
+
+use crate::data::Question;
+use crate::environment::Environment;
+use crate::error::TrainError;
+use crate::metrics::{Metrics, mean};
+use crate::sampler::{Draw, Event, Rollout};
+use rex_model::{Decoder, Sampling};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Means over the questions of one source.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SourceScores {
+    pub questions: usize,
+    pub em: f64,
+    pub sub_em: f64,
+    pub f1: f64,
+    /// Exact match after Unicode folding; reported, never trained on.
+    pub folded_em: f64,
+    pub format: f64,
+    /// Share of questions that got an answer at all.
+    pub answered: f64,
+    pub searches: f64,
+    /// Tokens that the model wrote.
+    pub response_length: f64,
+}
+
+/// Scores by `data_source`, and over all questions.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Evaluation {
+    pub sources: BTreeMap<String, SourceScores>,
+    pub overall: SourceScores,
+}
+
+/// Answers every question once and returns the scores with the transcripts.
+///
+/// # Errors
+/// A prompt that is too long, or the retriever's error.
+pub fn evaluate(
+    environment: &Environment,
+    decoder: &Decoder,
+    questions: &[Question],
+    sampling: Sampling,
+    seed: u64,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<(Evaluation, Vec<Rollout>), TrainError> {
+    let tasks = questions.iter().map(|q| environment.task(q)).collect::<Result<Vec<_>, _>>()?;
+    let draw = Draw { sampling, group_size: 1, probing: None, seed, step: 0 };
+    let sampled = environment.sampler().sample(decoder, &tasks, draw, observe)?;
+    let mut by_source: BTreeMap<&str, Vec<&Rollout>> = BTreeMap::new();
+    for rollout in &sampled.rollouts {
+        by_source.entry(&questions[rollout.task].data_source).or_default().push(rollout);
+    }
+    let sources = by_source.into_iter().map(|(name, rows)| (name.to_string(), SourceScores::of(&rows))).collect();
+    let overall = SourceScores::of(&sampled.rollouts.iter().collect::<Vec<_>>());
+    Ok((Evaluation { sources, overall }, sampled.rollouts))
+}
+
+impl SourceScores {
+    fn of(rollouts: &[&Rollout]) -> Self {
+        let of = |value: fn(&Rollout) -> f64| mean(rollouts.iter().map(|r| value(r)));
+        Self {
+            questions: rollouts.len(),
+            em: of(|r| r.scores.em),
+            sub_em: of(|r| r.scores.sub_em),
+            f1: of(|r| r.scores.f1),
+            folded_em: of(|r| r.scores.folded_em),
+            format: of(|r| r.scores.format),
+            answered: of(|r| r.episode.answer().is_some() as u8 as f64),
+            searches: of(|r| r.episode.searches() as f64),
+            response_length: of(|r| r.episode.transcript().drawn_len() as f64),
+        }
+    }
+}
+
+impl Evaluation {
+    /// verl's names: `val-core/<source>/em/mean@1`, the rest under `val-aux`.
+    pub fn metrics(&self, step: usize) -> Metrics {
+        let mut metrics = Metrics::new(step);
+        for (source, scores) in self.sources.iter().map(|(name, s)| (name.as_str(), s)).chain([("all", &self.overall)]) {
+            metrics.set(format!("val-core/{source}/em/mean@1"), scores.em);
+            for (name, value) in [
+                ("sub_em", scores.sub_em),
+                ("f1", scores.f1),
+                ("folded_em", scores.folded_em),
+                ("format", scores.format),
+                ("answered", scores.answered),
+                ("searches", scores.searches),
+                ("response_length", scores.response_length),
+            ] {
+                metrics.set(format!("val-aux/{source}/{name}/mean@1"), value);
+            }
+        }
+        metrics
+    }
+}

@@ -1,0 +1,90 @@
+//! A step's numbers, by name, and the `metrics.jsonl` they are written to.
+
+use crate::error::TrainError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+/// The numbers of one line of `metrics.jsonl`; verl's names where it has one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Metrics(BTreeMap<String, Value>);
+
+impl Metrics {
+    pub fn new(step: usize) -> Self {
+        Self(BTreeMap::from([("step".to_string(), step.into())]))
+    }
+
+    /// Records a number. JSON has no NaN or infinity: those are written as strings, so that a line stays valid
+    /// and the fault visible.
+    pub fn set(&mut self, name: impl Into<String>, value: f64) {
+        let number = serde_json::Number::from_f64(value).map(Value::Number);
+        self.0.insert(name.into(), number.unwrap_or_else(|| Value::String(value.to_string())));
+    }
+
+    pub fn get(&self, name: &str) -> Option<f64> {
+        match self.0.get(name)? {
+            Value::String(text) => text.parse().ok(),
+            value => value.as_f64(),
+        }
+    }
+
+    pub fn step(&self) -> usize {
+        self.0.get("step").and_then(Value::as_u64).unwrap_or_default() as usize
+    }
+
+    pub fn extend(&mut self, other: Metrics) {
+        self.0.extend(other.0.into_iter().filter(|(name, _)| name != "step"));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.keys().filter(|name| *name != "step").filter_map(|name| Some((name.as_str(), self.get(name)?)))
+    }
+}
+
+/// Appends lines to `metrics.jsonl`, each whole or not at all after a crash.
+pub struct MetricsLog {
+    file: File,
+}
+
+impl MetricsLog {
+    /// Opens the log for a run that continues after `step`; later lines, of steps that a crash undid, are dropped.
+    ///
+    /// # Errors
+    /// The file system's, with the path.
+    pub fn open(path: &Path, step: usize) -> Result<Self, TrainError> {
+        let io = |source| TrainError::Io { path: path.to_path_buf(), source };
+        let kept: String = match std::fs::read_to_string(path) {
+            Ok(text) => text.lines().filter(|line| keeps(line, step)).map(|line| format!("{line}\n")).collect(),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(e) => return Err(io(e)),
+        };
+        crate::run_dir::replace_file(path, kept.as_bytes())?;
+        Ok(Self { file: OpenOptions::new().append(true).open(path).map_err(io)? })
+    }
+
+    /// # Errors
+    /// The file system's.
+    pub fn append(&mut self, metrics: &Metrics) -> std::io::Result<()> {
+        let line = serde_json::to_string(metrics).expect("numbers and strings");
+        self.file.write_all(format!("{line}\n").as_bytes())?;
+        self.file.sync_data()
+    }
+}
+
+fn keeps(line: &str, step: usize) -> bool {
+    serde_json::from_str::<Metrics>(line).is_ok_and(|metrics| metrics.step() <= step)
+}
+
+/// The mean of some numbers; 0 of none.
+pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    let (mut sum, mut count) = (0.0, 0usize);
+    for value in values {
+        sum += value;
+        count += 1;
+    }
+    if count == 0 { 0.0 } else { sum / count as f64 }
+}

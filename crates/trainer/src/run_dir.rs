@@ -1,0 +1,122 @@
+//! The run directory, and how its files appear: whole or not at all.
+
+use crate::config::Config;
+use crate::error::TrainError;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// `runs/NAME/{config.toml, metrics.jsonl, rollouts/STEP.jsonl, checkpoints/step-N/}`.
+#[derive(Debug, Clone)]
+pub struct RunDir {
+    root: PathBuf,
+}
+
+impl RunDir {
+    /// A fresh run: refuses a folder that already holds one, so that nothing is lost by a second `train`.
+    ///
+    /// # Errors
+    /// [`TrainError::RunExists`], or the file system's.
+    pub fn create(config: &Config) -> Result<Self, TrainError> {
+        let run = Self { root: config.trainer.run_dir.clone() };
+        if run.config().exists() {
+            return Err(TrainError::RunExists { path: run.root });
+        }
+        create_dir(&run.rollouts())?;
+        create_dir(&run.checkpoints())?;
+        let text = toml::to_string(config).expect("the configuration is plain data");
+        replace_file(&run.config(), text.as_bytes())?;
+        Ok(run)
+    }
+
+    /// An earlier run to go on with, under the configuration that it was started with.
+    ///
+    /// # Errors
+    /// [`TrainError::NoRun`], or [`TrainError::ConfigChanged`] when a key outside `trainer` and `logging` differs.
+    pub fn resume(config: &Config) -> Result<Self, TrainError> {
+        let run = Self { root: config.trainer.run_dir.clone() };
+        if !run.config().exists() {
+            return Err(TrainError::NoRun { path: run.root });
+        }
+        let saved = Config::load(Some(&run.config()), &[])?;
+        match first_difference(&saved, config) {
+            Some(key) => Err(TrainError::ConfigChanged { path: run.config(), key }),
+            None => Ok(run),
+        }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.root.join("config.toml")
+    }
+
+    pub fn metrics(&self) -> PathBuf {
+        self.root.join("metrics.jsonl")
+    }
+
+    pub fn rollouts(&self) -> PathBuf {
+        self.root.join("rollouts")
+    }
+
+    pub fn checkpoints(&self) -> PathBuf {
+        self.root.join("checkpoints")
+    }
+
+    /// Where the batch of a skipped step is kept for inspection.
+    pub fn skipped(&self, step: usize) -> PathBuf {
+        self.root.join("rollouts").join(format!("{step}.skipped.jsonl"))
+    }
+}
+
+/// The first key of the method, the data or the model in which two configurations differ.
+fn first_difference(saved: &Config, given: &Config) -> Option<String> {
+    fn walk(a: &Value, b: &Value, path: &str) -> Option<String> {
+        match (a, b) {
+            (Value::Object(a), Value::Object(b)) => {
+                a.iter().find_map(|(key, value)| walk(value, &b[key], &format!("{path}.{key}")))
+            }
+            _ => (a != b).then(|| path.trim_start_matches('.').to_string()),
+        }
+    }
+    let method = |config: &Config| {
+        let config = Config {
+            trainer: crate::config::TrainerConfig { seed: config.trainer.seed, ..Default::default() },
+            logging: Default::default(),
+            ..config.clone()
+        };
+        serde_json::to_value(config).expect("the configuration is plain data")
+    };
+    walk(&method(saved), &method(given), "")
+}
+
+/// Writes a file aside, flushes it to the disk and renames it into place.
+///
+/// # Errors
+/// The file system's, with the path.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), TrainError> {
+    let aside = path.with_added_extension("partial");
+    let write = || {
+        let mut file = File::create(&aside)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&aside, path)?;
+        sync_folder(path)
+    };
+    write().map_err(|source| TrainError::Io { path: path.to_path_buf(), source })
+}
+
+/// Flushes the folder entry of `path`: a rename survives a power cut only after this.
+pub fn sync_folder(path: &Path) -> std::io::Result<()> {
+    match path.parent() {
+        Some(parent) if cfg!(unix) && !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+fn create_dir(path: &Path) -> Result<(), TrainError> {
+    fs::create_dir_all(path).map_err(|source| TrainError::Io { path: path.to_path_buf(), source })
+}

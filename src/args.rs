@@ -1,0 +1,55 @@
+//! The command line.
+
+use crate::commands::{ask, doctor, eval, export, index, train};
+use clap::{Parser, Subcommand};
+
+/// Train language models to reason with a search engine, by reinforcement learning (REX-RAG).
+#[derive(Debug, Parser)]
+#[command(version, about, propagate_version = true)]
+pub struct Args {
+    #[command(flatten)]
+    pub output: Output,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// How a command speaks.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Output {
+    /// Print more; twice for the causes of errors
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Print results only
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Print results as JSON lines
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Train a model by reinforcement learning
+    Train(train::TrainArgs),
+    /// Score a model on question files: EM, sub-EM, F1, searches a question
+    Eval(eval::EvalArgs),
+    /// Answer one question, streamed
+    Ask(ask::AskArgs),
+    /// Build and search a BM25 index
+    Index(index::IndexArgs),
+    /// Write a run's newest checkpoint as a Hugging Face folder
+    Export(export::ExportArgs),
+    /// Show devices, memory and what is compiled in
+    Doctor(doctor::DoctorArgs),
+}
+
+/// An experiment: a file and `key=value` words over it.
+#[derive(Debug, clap::Args)]
+pub struct Experiment {
+    /// Configuration file (TOML)
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<std::path::PathBuf>,
+    /// Device: cpu, or another that this build has
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+}

@@ -1,0 +1,155 @@
+//! `rex ask`: one question, streamed as the model and the search engine write it.
+
+use crate::args::{Experiment, Output};
+use crate::device;
+use anyhow::Result;
+use console::{Style, style};
+use rex_model::{LoadedModel, Sampling};
+use rex_rollout::{Author, Episode};
+use rex_trainer::config::Config;
+use rex_trainer::data::Question;
+use rex_trainer::{Draw, Environment, Event};
+use serde_json::json;
+use std::io::Write;
+
+#[derive(Debug, clap::Args)]
+pub struct AskArgs {
+    /// The question
+    question: String,
+    #[command(flatten)]
+    experiment: Experiment,
+    /// Sampling temperature; 0 takes the likeliest token
+    #[arg(long, default_value_t = 0.0)]
+    temperature: f64,
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// A right answer: with it the answer is checked, and a wrong one can be probed
+    #[arg(long, value_name = "ANSWER")]
+    gold: Vec<String>,
+    /// Mixed sampling: probe a wrong answer (needs --gold)
+    #[arg(long, requires = "gold")]
+    mixed: bool,
+    /// Overrides, for example retriever.topk=5
+    #[arg(value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+}
+
+pub fn run(args: AskArgs, output: Output) -> Result<()> {
+    let config = Config::load(args.experiment.config.as_deref(), &args.overrides)?;
+    let model = LoadedModel::load(&config.model_path()?, &device::open(&args.experiment.device)?)?;
+    let environment = Environment::new(&config, model.tokenizer.clone(), model.config.eos_token_ids.clone())?;
+    let question = Question {
+        id: "question".to_string(),
+        question: args.question,
+        golden_answers: args.gold,
+        data_source: "ask".to_string(),
+        metadata: serde_json::Value::Null,
+    };
+    let task = environment.task(&question)?;
+    let probing = environment.probing().map(|p| rex_trainer::Probing { probability: 1.0, ..p });
+    let draw = Draw {
+        sampling: Sampling::at(args.temperature),
+        group_size: 1,
+        probing: probing.filter(|_| args.mixed),
+        seed: args.seed,
+        step: 0,
+    };
+
+    let mut stream = Stream { environment: &environment, shown: 0, silent: output.json };
+    let mut failed = None;
+    let mut observe = |event: Event<'_>| {
+        if failed.is_none() {
+            failed = stream.show(event).err();
+        }
+    };
+    let sampled = environment.sampler().sample(&model.decoder, &[task], draw, &mut observe)?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    if output.json {
+        for rollout in &sampled.rollouts {
+            let line = json!({
+                "origin": rollout.origin,
+                "answer": rollout.episode.answer(),
+                "searches": rollout.episode.searches(),
+                "ids": rollout.episode.transcript().ids(),
+                "scores": rollout.scores,
+            });
+            writeln!(std::io::stdout(), "{line}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints what is new in an episode, coloured by author.
+struct Stream<'e> {
+    environment: &'e Environment,
+    /// Transcript tokens already printed.
+    shown: usize,
+    silent: bool,
+}
+
+impl Stream<'_> {
+    fn show(&mut self, event: Event<'_>) -> std::io::Result<()> {
+        if self.silent {
+            return Ok(());
+        }
+        match event {
+            Event::Token { episode } | Event::Passages { episode, .. } => self.print_new(episode),
+            Event::Finished { episode, scores } => {
+                self.print_new(episode)?;
+                let mut out = std::io::stdout();
+                match episode.answer() {
+                    Some(answer) => writeln!(out, "\n\n{} {answer}", style("answer:").bold())?,
+                    None => writeln!(out, "\n\n{}", style("no answer").bold())?,
+                }
+                if scores.judged {
+                    writeln!(out, "{} {}", style("exact match:").bold(), scores.em)?;
+                }
+                Ok(())
+            }
+            Event::Branched { parent, probe } => {
+                self.shown = probe.branch().map_or(0, |branch| branch.prefix);
+                let cut = parent.transcript().ids().len() - self.shown;
+                let note = format!("wrong: its last {cut} tokens are cut away and a probe goes on from there");
+                writeln!(std::io::stdout(), "\n{}", style(note).yellow())?;
+                self.print_new(probe)
+            }
+        }
+    }
+
+    /// Everything after the prompt that was not printed yet. Decoded with the token before it, so that what a
+    /// tokenizer does at the start of a text does not show.
+    fn print_new(&mut self, episode: &Episode) -> std::io::Result<()> {
+        let transcript = episode.transcript();
+        let codec = self.environment.codec();
+        let mut out = std::io::stdout();
+        for (author, range) in transcript.segments() {
+            let start = range.start.max(self.shown);
+            if author == Author::Prompt || start >= range.end {
+                continue;
+            }
+            let text = codec.decode(&transcript.ids()[start..range.end]);
+            if text.ends_with('\u{fffd}') && range.end == transcript.ids().len() {
+                return out.flush();
+            }
+            write!(out, "{}", colour(author).apply_to(printable(&text)))?;
+            self.shown = range.end;
+        }
+        out.flush()
+    }
+}
+
+fn colour(author: Author) -> Style {
+    match author {
+        Author::Prompt | Author::Model => Style::new(),
+        Author::Notice => Style::new().red(),
+        Author::Information => Style::new().cyan(),
+        Author::Probe => Style::new().magenta(),
+    }
+}
+
+/// Text from a model or a corpus must not steer the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}

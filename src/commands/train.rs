@@ -1,0 +1,133 @@
+//! `rex train`: the training loop with progress, metrics and checkpoints.
+
+use super::progress::Bars;
+use crate::args::{Experiment, Output};
+use crate::device;
+use anyhow::Result;
+use rex_trainer::config::Config;
+use rex_trainer::{Evaluation, Metrics, Observer, Progressing, Trainer};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug, clap::Args)]
+pub struct TrainArgs {
+    #[command(flatten)]
+    experiment: Experiment,
+    /// Go on with the run in trainer.run_dir from its newest checkpoint
+    #[arg(long)]
+    resume: bool,
+    /// Print the resolved configuration and stop
+    #[arg(long)]
+    print_config: bool,
+    /// Overrides, for example rollout.group_size=8
+    #[arg(value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+}
+
+pub fn run(args: TrainArgs, output: Output) -> Result<()> {
+    let config = Config::load(args.experiment.config.as_deref(), &args.overrides)?;
+    if args.print_config {
+        write!(std::io::stdout(), "{}", toml::to_string(&config)?)?;
+        return Ok(());
+    }
+    let device = device::open(&args.experiment.device)?;
+    let mut console = Console::new(output)?;
+    let mut trainer =
+        if args.resume { Trainer::resume(config, &device)? } else { Trainer::start(config, &device)? };
+    let finished = trainer.run(&mut console)?;
+    console.bars.clear();
+    if output.quiet || output.json {
+        return Ok(());
+    }
+    let run = trainer.run_dir().root().display();
+    if finished {
+        println!("\nDone. The run is in {run}: metrics.jsonl, rollouts/, checkpoints/.");
+        println!("Next: rex export {run} --out my-model");
+    } else {
+        println!("\nStopped with everything saved in {run}. Go on with the same command and --resume.");
+    }
+    Ok(())
+}
+
+/// Shows a run on the terminal and takes Ctrl-C as "finish this step, save, stop".
+struct Console {
+    bars: Bars,
+    output: Output,
+    stop: Arc<AtomicBool>,
+}
+
+impl Console {
+    fn new(output: Output) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = stop.clone();
+        ctrlc::set_handler(move || {
+            if asked.swap(true, Ordering::Relaxed) {
+                // Asked twice: leave at once. Checkpoints are written aside, so nothing is lost but this step.
+                std::process::exit(130);
+            }
+            eprintln!("\nstopping after this step; press Ctrl-C again to leave at once");
+        })?;
+        Ok(Self { bars: Bars::new(output), output, stop })
+    }
+
+    fn line(&mut self, metrics: &Metrics, text: String) {
+        self.bars.clear();
+        if self.output.json {
+            println!("{}", serde_json::to_string(metrics).expect("numbers and strings"));
+        } else if !self.output.quiet {
+            println!("{text}");
+        }
+    }
+}
+
+impl Observer for Console {
+    fn progress(&mut self, phase: Progressing, done: usize, total: usize) {
+        self.bars.show(phase.name(), done, total);
+    }
+
+    fn step(&mut self, metrics: &Metrics, total_steps: usize) {
+        let get = |name: &str| metrics.get(name).unwrap_or(f64::NAN);
+        let text = format!(
+            "step {}/{total_steps}  reward {:.3}  em {:.3}  loss {:+.4}  kl {:.4}  alpha {:.3}  probes {} (em {:.2})  \
+             dead ends {:.2}  tokens {:.0}  {:.0}s",
+            metrics.step(),
+            get("critic/rewards/mean"),
+            get("rex/em"),
+            get("actor/pg_loss"),
+            get("actor/kl_loss"),
+            get("rex/alpha"),
+            get("rex/probes"),
+            get("rex/probe_em"),
+            get("rex/dead_end_rate"),
+            get("response_length/mean"),
+            get("timing_s/step"),
+        );
+        self.line(metrics, text);
+    }
+
+    fn skipped(&mut self, metrics: &Metrics) {
+        let text = format!(
+            "step {}: the loss or a gradient was not finite; no weight was changed and the batch was kept in rollouts/",
+            metrics.step()
+        );
+        self.line(metrics, text);
+    }
+
+    fn evaluated(&mut self, step: usize, evaluation: &Evaluation) {
+        let scores = &evaluation.overall;
+        let text = format!(
+            "evaluation at step {step}: EM {:.1}  F1 {:.1}  answered {:.1}  searches {:.2}  ({} questions)",
+            100.0 * scores.em,
+            100.0 * scores.f1,
+            100.0 * scores.answered,
+            scores.searches,
+            scores.questions
+        );
+        self.line(&evaluation.metrics(step), text);
+    }
+
+    fn stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
