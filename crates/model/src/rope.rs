@@ -1,0 +1,78 @@
+//! Rotary positions.
+
+use std::f64::consts::PI;
+
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor, TensorData};
+
+use crate::config::{DecoderConfig, RopeScaling};
+
+/// Rotary position embedding (Su et al., arXiv 2104.09864) in the layout of Hugging Face checkpoints: component `i` of a
+/// head is paired with component `i + head_dim / 2`.
+#[derive(Module, Debug)]
+pub struct Rope {
+    /// `[head_dim / 2]`, radians a token; f32 whatever the model's precision.
+    frequencies: Tensor<1>,
+}
+
+/// The rotation at the positions of one forward pass; every layer uses it.
+#[derive(Debug, Clone)]
+pub(crate) struct Rotation {
+    /// `[rows or 1, width, 1, head_dim / 2]`
+    cos: Tensor<4>,
+    sin: Tensor<4>,
+}
+
+impl Rope {
+    pub(crate) fn init(config: &DecoderConfig, device: &Device) -> Self {
+        let frequencies: Vec<f32> = frequencies(config).into_iter().map(|f| f as f32).collect();
+        let data = TensorData::new(frequencies, [config.head_dim / 2]);
+        Self { frequencies: Tensor::from_data(data, (device, DType::F32)) }
+    }
+
+    /// The rotation at `positions` `[rows or 1, width]` (f32).
+    pub(crate) fn at(&self, positions: Tensor<2>) -> Rotation {
+        let [rows, width] = positions.dims();
+        let frequencies = self.frequencies.clone().unsqueeze::<4>();
+        let angles = positions.reshape([rows, width, 1, 1]) * frequencies;
+        Rotation { cos: angles.clone().cos(), sin: angles.sin() }
+    }
+}
+
+impl Rotation {
+    /// Rotates `x` `[rows, width, heads, head_dim]`.
+    pub(crate) fn apply(&self, x: Tensor<4>) -> Tensor<4> {
+        let dtype = x.dtype();
+        let half = x.dims()[3] / 2;
+        let (cos, sin) = (self.cos.clone().cast(dtype), self.sin.clone().cast(dtype));
+        let first = x.clone().narrow(3, 0, half);
+        let second = x.narrow(3, half, half);
+        Tensor::cat(
+            vec![first.clone() * cos.clone() - second.clone() * sin.clone(), second * cos + first * sin],
+            3,
+        )
+    }
+}
+
+/// `theta^(-2i / head_dim)` for `i < head_dim / 2`, stretched as `rope_scaling` says.
+pub(crate) fn frequencies(config: &DecoderConfig) -> Vec<f64> {
+    let dim = config.head_dim as f64;
+    let plain = (0..config.head_dim / 2).map(|i| config.rope_theta.powf(-2.0 * i as f64 / dim));
+    match config.rope_scaling {
+        None => plain.collect(),
+        Some(RopeScaling::Llama3 {
+            factor,
+            low_freq_factor,
+            high_freq_factor,
+            original_max_position_embeddings,
+        }) => plain
+            .map(|frequency| {
+                // Turns over the original context: many turns stay, few are stretched, in between is a blend.
+                let turns = original_max_position_embeddings as f64 * frequency / (2.0 * PI);
+                let keep = (turns - low_freq_factor) / (high_freq_factor - low_freq_factor);
+                let keep = keep.clamp(0.0, 1.0);
+                keep * frequency + (1.0 - keep) * frequency / factor
+            })
+            .collect(),
+    }
+}
