@@ -1,8 +1,17 @@
-//! What a search returns, and who can be asked.
+//! What is searched, what a search returns, and who can be asked.
 
+use super::RetrievalError;
 use serde::{Deserialize, Serialize};
 
-/// One passage of the corpus with the score that its retriever gave it (higher is better).
+/// One entry of a corpus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    pub id: String,
+    /// `"Title"\ntext`, the format of FlashRAG and Search-R1.
+    pub contents: String,
+}
+
+/// A document with the score that a retriever gave it (higher is better).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Passage {
     pub id: String,
@@ -30,15 +39,6 @@ pub trait Retriever: Send + Sync {
     /// # Errors
     /// When the engine itself fails (a damaged index, a server that does not answer), never because of a query.
     fn retrieve(&self, queries: &[&str], topk: usize) -> Result<Vec<Vec<Passage>>, RetrievalError>;
-}
-
-/// The engine failed to answer.
-#[derive(Debug, thiserror::Error)]
-pub enum RetrievalError {
-    #[error("the index could not be read: {0}; build it again with `rex index build`")]
-    Index(String),
-    #[error("the retrieval server at {url} failed: {message}")]
-    Server { url: String, message: String },
 }
 
 #[cfg(test)]

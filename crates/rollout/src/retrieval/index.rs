@@ -1,0 +1,130 @@
+//! The BM25 index: opened from a folder or from memory, searched from any thread.
+
+use super::{Document, IndexError, Passage, RetrievalError, Retriever, analyzer, bm25, schema};
+use std::sync::Arc;
+use tantivy::columnar::ColumnValues;
+use tantivy::directory::RamDirectory;
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::store::StoreReader;
+use tantivy::tokenizer::TextAnalyzer;
+use tantivy::{Index, InvertedIndexReader, SegmentReader, TantivyDocument, Term};
+
+/// Blocks of stored documents that each segment keeps decompressed.
+const CACHED_BLOCKS: usize = 64;
+
+/// A BM25 index (k1 0.9, b 0.4, English) over a corpus.
+///
+/// Any string can be searched for; it is analysed into terms like the passages. Equal scores are in corpus order, so
+/// that results do not depend on how the index was built.
+pub struct Bm25Index {
+    index: Index,
+    fields: schema::Fields,
+    analyzer: TextAnalyzer,
+    segments: Vec<Segment>,
+    /// Named in messages: the folder, or "memory".
+    place: String,
+}
+
+/// tantivy's readers of one part of the index.
+pub(super) struct Segment {
+    pub(super) terms: Arc<InvertedIndexReader>,
+    pub(super) lengths: FieldNormReader,
+    pub(super) positions: Arc<dyn ColumnValues<u64>>,
+    documents: StoreReader,
+}
+
+impl Bm25Index {
+    /// An index of a corpus that fits in memory. Starts no thread and touches no file.
+    pub fn in_memory(documents: impl IntoIterator<Item = Document>) -> Result<Self, IndexError> {
+        /// What the postings of one segment may take; without threads there is only one, however large.
+        const MEMORY_BUDGET: usize = 1 << 30;
+        let (builder, fields) = schema::new_index();
+        let mut writer = builder.single_segment_index_writer(RamDirectory::create(), MEMORY_BUDGET)?;
+        for (position, document) in documents.into_iter().enumerate() {
+            writer.add_document(fields.encode(document, position as u64))?;
+        }
+        Self::new(writer.finalize()?, "memory".to_string())
+    }
+
+    /// Opens the index in a folder, memory-mapped: it costs little memory, whatever its size.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn open(folder: &std::path::Path) -> Result<Self, IndexError> {
+        let place = folder.display().to_string();
+        if !folder.join("meta.json").is_file() {
+            let reason = if folder.is_dir() { "no meta.json" } else { "no such folder" };
+            return Err(IndexError::NotAnIndex { place, reason: reason.to_string() });
+        }
+        let index = Index::open_in_dir(folder)
+            .map_err(|error| IndexError::Damaged { place: place.clone(), reason: error.to_string() })?;
+        Self::new(index, place)
+    }
+
+    pub(super) fn new(index: Index, place: String) -> Result<Self, IndexError> {
+        let Some(fields) = schema::Fields::of(&index) else { return Err(IndexError::Outdated { place }) };
+        let segments = (index.searchable_segments())
+            .and_then(|segments| segments.iter().map(|segment| Segment::open(segment, fields)).collect())
+            .map_err(|error| IndexError::Damaged { place: place.clone(), reason: error.to_string() })?;
+        Ok(Self { index, fields, analyzer: analyzer::analyzer(), segments, place })
+    }
+
+    /// Number of passages.
+    pub fn len(&self) -> u64 {
+        self.segments.iter().map(Segment::len).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The `topk` best passages, best first; fewer where fewer hold a term of the query.
+    pub fn search(&self, query: &str, topk: usize) -> Result<Vec<Passage>, RetrievalError> {
+        if topk == 0 {
+            return Ok(Vec::new());
+        }
+        let terms: Vec<_> = analyzer::query_terms(&self.analyzer, query)
+            .into_iter()
+            .map(|(text, count)| (Term::from_field_text(self.fields.contents, &text), count))
+            .collect();
+        let hits = bm25::top(&self.segments, &terms, topk).map_err(|error| self.damaged(error))?;
+        hits.into_iter().map(|hit| Ok(self.passage(hit)?)).collect()
+    }
+
+    fn passage(&self, hit: bm25::Hit) -> Result<Passage, IndexError> {
+        let stored: TantivyDocument =
+            self.segments[hit.segment].documents.get(hit.doc).map_err(|error| self.damaged(error))?;
+        let Document { id, contents } =
+            self.fields.decode(&stored).ok_or_else(|| self.damaged("a document without id or contents"))?;
+        Ok(Passage { id, contents, score: hit.score })
+    }
+
+    fn damaged(&self, reason: impl ToString) -> IndexError {
+        IndexError::Damaged { place: self.place.clone(), reason: reason.to_string() }
+    }
+
+    pub(super) fn tantivy(&self) -> &Index {
+        &self.index
+    }
+}
+
+impl Retriever for Bm25Index {
+    fn retrieve(&self, queries: &[&str], topk: usize) -> Result<Vec<Vec<Passage>>, RetrievalError> {
+        queries.iter().map(|query| self.search(query, topk)).collect()
+    }
+}
+
+impl Segment {
+    // Not through tantivy's `IndexReader`: that locks the folder, which may be read-only, and watches it for changes.
+    fn open(segment: &tantivy::Segment, fields: schema::Fields) -> tantivy::Result<Self> {
+        let reader = SegmentReader::open(segment)?;
+        Ok(Self {
+            terms: reader.inverted_index(fields.contents)?,
+            lengths: reader.get_fieldnorms_reader(fields.contents)?,
+            positions: reader.fast_fields().u64(schema::POSITION)?.first_or_default_col(0),
+            documents: reader.get_store_reader(CACHED_BLOCKS)?,
+        })
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        u64::from(self.lengths.num_docs())
+    }
+}
