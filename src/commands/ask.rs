@@ -1,10 +1,11 @@
 //! `rex ask`: one question, streamed as the model and the search engine write it.
 
+use super::sampling;
 use crate::args::{Experiment, Output};
 use crate::device;
 use anyhow::Result;
 use console::{Style, style};
-use rex_model::{LoadedModel, Sampling};
+use rex_model::Sampling;
 use rex_rollout::{Author, Episode};
 use rex_trainer::config::Config;
 use rex_trainer::data::Question;
@@ -36,8 +37,8 @@ pub struct AskArgs {
 
 pub fn run(args: AskArgs, output: Output) -> Result<()> {
     let config = Config::load(args.experiment.config.as_deref(), &args.overrides)?;
-    let model = LoadedModel::load(&config.model_path()?, &device::open(&args.experiment.device)?)?;
-    let environment = Environment::new(&config, model.tokenizer.clone(), model.config.eos_token_ids.clone())?;
+    let model = rex_model::load(config.model_path()?, &device::open(&args.experiment.device)?)?;
+    let environment = Environment::new(&config, &model)?;
     let question = Question {
         id: "question".to_string(),
         question: args.question,
@@ -48,14 +49,15 @@ pub fn run(args: AskArgs, output: Output) -> Result<()> {
     let task = environment.task(&question)?;
     let probing = environment.probing().map(|p| rex_trainer::Probing { probability: 1.0, ..p });
     let draw = Draw {
-        sampling: Sampling::at(args.temperature),
+        sampling: sampling(args.temperature),
         group_size: 1,
         probing: probing.filter(|_| args.mixed),
         seed: args.seed,
         step: 0,
     };
 
-    let mut stream = Stream { environment: &environment, shown: 0, silent: output.json };
+    let judged = !task.golds.is_empty();
+    let mut stream = Stream { environment: &environment, shown: 0, silent: output.json, judged };
     let mut failed = None;
     let mut observe = |event: Event<'_>| {
         if failed.is_none() {
@@ -87,6 +89,8 @@ struct Stream<'e> {
     /// Transcript tokens already printed.
     shown: usize,
     silent: bool,
+    /// Whether there is a gold answer to check against.
+    judged: bool,
 }
 
 impl Stream<'_> {
@@ -103,7 +107,7 @@ impl Stream<'_> {
                     Some(answer) => writeln!(out, "\n\n{} {answer}", style("answer:").bold())?,
                     None => writeln!(out, "\n\n{}", style("no answer").bold())?,
                 }
-                if scores.judged {
+                if self.judged {
                     writeln!(out, "{} {}", style("exact match:").bold(), scores.em)?;
                 }
                 Ok(())

@@ -1,10 +1,11 @@
 //! `rex eval`: scores a model on question files.
 
 use super::progress::Bars;
+use super::sampling;
 use crate::args::{Experiment, Output};
 use crate::device;
 use anyhow::Result;
-use rex_model::{LoadedModel, Sampling};
+use rex_model::Sampling;
 use rex_trainer::config::Config;
 use rex_trainer::data::read_questions;
 use rex_trainer::{Environment, Event, SourceScores, evaluate};
@@ -33,15 +34,15 @@ pub struct EvalArgs {
 
 pub fn run(args: EvalArgs, output: Output) -> Result<()> {
     let config = Config::load(args.experiment.config.as_deref(), &args.overrides)?;
-    let files = if args.data.is_empty() { config.val_files()? } else { args.data };
+    let files = if args.data.is_empty() { config.val_files()?.to_vec() } else { args.data };
     let mut questions = Vec::new();
     for file in &files {
         let read = read_questions(file)?;
         let count = args.limit.unwrap_or(read.len()).min(read.len());
         questions.extend_from_slice(&read[..count]);
     }
-    let model = LoadedModel::load(&config.model_path()?, &device::open(&args.experiment.device)?)?;
-    let environment = Environment::new(&config, model.tokenizer.clone(), model.config.eos_token_ids.clone())?;
+    let model = rex_model::load(config.model_path()?, &device::open(&args.experiment.device)?)?;
+    let environment = Environment::new(&config, &model)?;
 
     let mut bars = Bars::new(output);
     let mut done = 0;
@@ -51,8 +52,7 @@ pub fn run(args: EvalArgs, output: Output) -> Result<()> {
             bars.show("evaluating", done, questions.len());
         }
     };
-    let sampling = Sampling::at(args.temperature);
-    let (evaluation, _) = evaluate(&environment, &model.decoder, &questions, sampling, args.seed, &mut observe)?;
+        let (evaluation, _) = evaluate(&environment, &model.decoder, &questions, sampling(args.temperature), args.seed, &mut observe)?;
     bars.clear();
 
     let mut out = std::io::stdout();

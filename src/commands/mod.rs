@@ -7,3 +7,10 @@ pub mod export;
 pub mod index;
 mod progress;
 pub mod train;
+
+use rex_model::Sampling;
+
+/// `--temperature`: 0 is the likeliest token.
+fn sampling(temperature: f64) -> Sampling {
+    if temperature > 0.0 { Sampling::Temperature(temperature) } else { Sampling::Greedy }
+}

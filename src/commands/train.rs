@@ -5,7 +5,7 @@ use crate::args::{Experiment, Output};
 use crate::device;
 use anyhow::Result;
 use rex_trainer::config::Config;
-use rex_trainer::{Evaluation, Metrics, Observer, Progressing, Trainer};
+use rex_trainer::{Evaluation, Metrics, Observer, Phase, Trainer};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ pub fn run(args: TrainArgs, output: Output) -> Result<()> {
         return Ok(());
     }
     let device = device::open(&args.experiment.device)?;
-    let mut console = Console::new(output)?;
+    let mut console = Console::new(output, config.trainer.total_steps)?;
     let mut trainer =
         if args.resume { Trainer::resume(config, &device)? } else { Trainer::start(config, &device)? };
     let finished = trainer.run(&mut console)?;
@@ -54,11 +54,14 @@ pub fn run(args: TrainArgs, output: Output) -> Result<()> {
 struct Console {
     bars: Bars,
     output: Output,
+    total_steps: usize,
+    /// Updates skipped so far.
+    skipped: f64,
     stop: Arc<AtomicBool>,
 }
 
 impl Console {
-    fn new(output: Output) -> Result<Self> {
+    fn new(output: Output, total_steps: usize) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let asked = stop.clone();
         ctrlc::set_handler(move || {
@@ -68,7 +71,7 @@ impl Console {
             }
             eprintln!("\nstopping after this step; press Ctrl-C again to leave at once");
         })?;
-        Ok(Self { bars: Bars::new(output), output, stop })
+        Ok(Self { bars: Bars::new(output), output, total_steps, skipped: 0.0, stop })
     }
 
     fn line(&mut self, metrics: &Metrics, text: String) {
@@ -82,16 +85,22 @@ impl Console {
 }
 
 impl Observer for Console {
-    fn progress(&mut self, phase: Progressing, done: usize, total: usize) {
-        self.bars.show(phase.name(), done, total);
+    fn progress(&mut self, phase: Phase, done: usize, total: usize) {
+        let name = match phase {
+            Phase::Rollouts => "rollouts",
+            Phase::Update => "update",
+            Phase::Evaluation => "evaluation",
+        };
+        self.bars.show(name, done, total);
     }
 
-    fn step(&mut self, metrics: &Metrics, total_steps: usize) {
+    fn step(&mut self, metrics: &Metrics) {
         let get = |name: &str| metrics.get(name).unwrap_or(f64::NAN);
-        let text = format!(
-            "step {}/{total_steps}  reward {:.3}  em {:.3}  loss {:+.4}  kl {:.4}  alpha {:.3}  probes {} (em {:.2})  \
+        let mut text = format!(
+            "step {}/{}  reward {:.3}  em {:.3}  loss {:+.4}  kl {:.4}  alpha {:.3}  probes {:.0} (em {:.2})  \
              dead ends {:.2}  tokens {:.0}  {:.0}s",
             metrics.step(),
+            self.total_steps,
             get("critic/rewards/mean"),
             get("rex/em"),
             get("actor/pg_loss"),
@@ -103,14 +112,11 @@ impl Observer for Console {
             get("response_length/mean"),
             get("timing_s/step"),
         );
-        self.line(metrics, text);
-    }
-
-    fn skipped(&mut self, metrics: &Metrics) {
-        let text = format!(
-            "step {}: the loss or a gradient was not finite; no weight was changed and the batch was kept in rollouts/",
-            metrics.step()
-        );
+        let skipped = get("rex/skipped_updates");
+        if skipped > self.skipped {
+            self.skipped = skipped;
+            text += "\n  a loss or gradient was not finite: the update was skipped, the batch is kept in rollouts/";
+        }
         self.line(metrics, text);
     }
 

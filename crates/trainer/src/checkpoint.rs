@@ -68,16 +68,24 @@ pub fn latest(run: &RunDir) -> Result<Option<PathBuf>, TrainError> {
     Ok(list(run)?.pop().map(|(_, folder)| folder))
 }
 
-/// Restores the optimizer and returns the progress of a checkpoint; its model is an ordinary model folder.
+/// The progress that a checkpoint holds; its model is an ordinary model folder.
 ///
 /// # Errors
 /// [`TrainError::Checkpoint`] for a file that is missing or broken.
-pub fn load_state(folder: &Path, optimizer: &mut Optimizer) -> Result<Progress, TrainError> {
-    let file = folder.join(OPTIMIZER);
-    optimizer.restore(OptimizerRecord::load(&file).map_err(|e| broken(&file, e))?);
+pub fn load_progress(folder: &Path) -> Result<Progress, TrainError> {
     let file = folder.join(PROGRESS);
     let text = fs::read_to_string(&file).map_err(|e| broken(&file, e))?;
     serde_json::from_str(&text).map_err(|e| broken(&file, e))
+}
+
+/// Restores the optimizer's moments from a checkpoint.
+///
+/// # Errors
+/// [`TrainError::Checkpoint`] for a file that is missing or broken.
+pub fn load_optimizer(folder: &Path, optimizer: &mut Optimizer) -> Result<(), TrainError> {
+    let file = folder.join(OPTIMIZER);
+    optimizer.restore(OptimizerRecord::load(&file).map_err(|e| broken(&file, e))?);
+    Ok(())
 }
 
 fn broken(path: &Path, error: impl std::fmt::Display) -> TrainError {

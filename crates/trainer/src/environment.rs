@@ -1,11 +1,12 @@
 //! What the policy acts in: tokenizer, prompt, protocol, retriever and exploration prompts, built from a configuration.
 
-use crate::config::{Config, ProbeTrigger};
+use crate::config::Config;
 use crate::data::{Question, read_corpus};
 use crate::error::TrainError;
 use crate::sampler::{Probing, Sampler, Task};
-use rex_model::Tokenizer;
-use rex_rollout::{Bm25Index, Codec, ExplorationPool, ProbeOn, Protocol, Retriever};
+use rex_model::{LoadedModel, Tokenizer};
+use rex_rollout::retrieval::Bm25Index;
+use rex_rollout::{Codec, DEFAULT_EXPLORATION, ExplorationPool, ProbeOn, Protocol, Retriever};
 
 /// Everything around the model that rollouts need; built once a run.
 pub struct Environment {
@@ -17,7 +18,6 @@ pub struct Environment {
     pool: ExplorationPool,
     topk: usize,
     max_rows: usize,
-    format_weight: f64,
     probe_probability: f64,
     probe_on: ProbeOn,
 }
@@ -40,14 +40,14 @@ impl Environment {
     ///
     /// # Errors
     /// A corpus, index or pool that cannot be read, each with its path.
-    pub fn new(config: &Config, tokenizer: Tokenizer, end_ids: Vec<u32>) -> Result<Self, TrainError> {
-        let codec = ModelCodec(tokenizer);
+    pub fn new(config: &Config, model: &LoadedModel) -> Result<Self, TrainError> {
+        let codec = ModelCodec(model.tokenizer.clone());
         let pool = match &config.probe.pool {
             Some(path) => {
                 let io = |source| TrainError::Io { path: path.clone(), source };
-                ExplorationPool::from_text(&std::fs::read_to_string(path).map_err(io)?, &codec)?
+                ExplorationPool::parse(&std::fs::read_to_string(path).map_err(io)?, &codec)?
             }
-            None => ExplorationPool::builtin(&codec),
+            None => ExplorationPool::parse(DEFAULT_EXPLORATION, &codec)?,
         };
         let rollout = &config.rollout;
         let protocol = Protocol {
@@ -55,7 +55,8 @@ impl Environment {
             max_response_tokens: rollout.max_response_length,
             max_obs_tokens: rollout.max_obs_length,
             max_total_tokens: rollout.max_prompt_length,
-            end_ids,
+            end_ids: model.config.eos_token_ids.clone(),
+            ..Protocol::default()
         };
         Ok(Self {
             codec,
@@ -66,12 +67,8 @@ impl Environment {
             pool,
             topk: config.retriever.topk,
             max_rows: rollout.max_rows,
-            format_weight: config.algorithm.format_weight,
             probe_probability: config.probe.probability,
-            probe_on: match config.probe.on {
-                ProbeTrigger::WrongAnswer => ProbeOn::WrongAnswer,
-                ProbeTrigger::AnyFailure => ProbeOn::AnyFailure,
-            },
+            probe_on: config.probe.on,
         })
     }
 
@@ -82,7 +79,6 @@ impl Environment {
             protocol: &self.protocol,
             topk: self.topk,
             max_rows: self.max_rows,
-            format_weight: self.format_weight,
         }
     }
 

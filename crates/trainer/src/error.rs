@@ -19,9 +19,11 @@ pub enum TrainError {
     #[error(transparent)]
     Data(#[from] crate::data::DataError),
     #[error(transparent)]
-    Model(#[from] rex_model::ModelError),
+    Model(#[from] rex_model::WeightsError),
     #[error(transparent)]
     Retrieval(#[from] rex_rollout::RetrievalError),
+    #[error(transparent)]
+    Index(#[from] rex_rollout::retrieval::IndexError),
     #[error(transparent)]
     Pool(#[from] rex_rollout::PoolError),
     #[error("`{key}` is not set: {hint}")]

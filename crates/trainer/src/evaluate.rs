@@ -69,7 +69,7 @@ impl SourceScores {
             format: of(|r| r.scores.format),
             answered: of(|r| r.episode.answer().is_some() as u8 as f64),
             searches: of(|r| r.episode.searches() as f64),
-            response_length: of(|r| r.episode.transcript().drawn_len() as f64),
+            response_length: of(|r| r.written() as f64),
         }
     }
 }

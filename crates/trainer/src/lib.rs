@@ -1,1 +1,33 @@
+//! The REX-RAG training loop: native, with files and a clock, around the three crates that have neither.
+//!
+//! Reading order: [`config`], the experiment file; [`data`], questions and corpora; [`environment`], what the policy acts in;
+//! [`sampler`], which drives a step's episodes; `step`, the story of one training step; `batch` and [`objective`], from
+//! transcripts to the loss; [`trainer`], the run; [`checkpoint`], [`metrics`] and [`run_dir`], what is left of it.
 
+mod batch;
+pub mod checkpoint;
+pub mod config;
+pub mod data;
+pub mod environment;
+mod error;
+pub mod evaluate;
+pub mod metrics;
+pub mod objective;
+pub mod observer;
+pub mod optimizer;
+mod questions;
+mod rollout_log;
+pub mod run_dir;
+pub mod sampler;
+mod step;
+mod step_metrics;
+pub mod trainer;
+
+pub use environment::Environment;
+pub use error::TrainError;
+pub use evaluate::{Evaluation, SourceScores, evaluate};
+pub use metrics::Metrics;
+pub use observer::{Observer, Phase};
+pub use run_dir::RunDir;
+pub use sampler::{Draw, Event, Origin, Probing, Rollout, Sampler, Task};
+pub use trainer::Trainer;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The numbers of one line of `metrics.jsonl`; verl's names where it has one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -36,10 +36,6 @@ impl Metrics {
         self.0.get("step").and_then(Value::as_u64).unwrap_or_default() as usize
     }
 
-    pub fn extend(&mut self, other: Metrics) {
-        self.0.extend(other.0.into_iter().filter(|(name, _)| name != "step"));
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.keys().filter(|name| *name != "step").filter_map(|name| Some((name.as_str(), self.get(name)?)))
     }
@@ -47,6 +43,7 @@ impl Metrics {
 
 /// Appends lines to `metrics.jsonl`, each whole or not at all after a crash.
 pub struct MetricsLog {
+    path: PathBuf,
     file: File,
 }
 
@@ -63,15 +60,17 @@ impl MetricsLog {
             Err(e) => return Err(io(e)),
         };
         crate::run_dir::replace_file(path, kept.as_bytes())?;
-        Ok(Self { file: OpenOptions::new().append(true).open(path).map_err(io)? })
+        let file = OpenOptions::new().append(true).open(path).map_err(io)?;
+        Ok(Self { path: path.to_path_buf(), file })
     }
 
     /// # Errors
-    /// The file system's.
-    pub fn append(&mut self, metrics: &Metrics) -> std::io::Result<()> {
+    /// The file system's, with the path.
+    pub fn append(&mut self, metrics: &Metrics) -> Result<(), TrainError> {
         let line = serde_json::to_string(metrics).expect("numbers and strings");
-        self.file.write_all(format!("{line}\n").as_bytes())?;
-        self.file.sync_data()
+        let written = self.file.write_all(format!("{line}\n").as_bytes());
+        let path = || self.path.clone();
+        written.and_then(|()| self.file.sync_data()).map_err(|source| TrainError::Io { path: path(), source })
     }
 }
 

@@ -14,15 +14,32 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// A fresh run: refuses a folder that already holds one, so that nothing is lost by a second `train`.
+    /// An existing run, to read from.
     ///
     /// # Errors
-    /// [`TrainError::RunExists`], or the file system's.
+    /// [`TrainError::NoRun`].
+    pub fn open(root: &Path) -> Result<Self, TrainError> {
+        let run = Self { root: root.to_path_buf() };
+        if run.config().exists() { Ok(run) } else { Err(TrainError::NoRun { path: run.root }) }
+    }
+
+    /// Refuses a folder that already holds a run, so that nothing is lost by a second `train`.
+    ///
+    /// # Errors
+    /// [`TrainError::RunExists`].
+    pub fn refuse_existing(config: &Config) -> Result<(), TrainError> {
+        match Self::open(&config.trainer.run_dir) {
+            Ok(run) => Err(TrainError::RunExists { path: run.root }),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Makes the folders and records the configuration.
+    ///
+    /// # Errors
+    /// The file system's, with the path.
     pub fn create(config: &Config) -> Result<Self, TrainError> {
         let run = Self { root: config.trainer.run_dir.clone() };
-        if run.config().exists() {
-            return Err(TrainError::RunExists { path: run.root });
-        }
         create_dir(&run.rollouts())?;
         create_dir(&run.checkpoints())?;
         let text = toml::to_string(config).expect("the configuration is plain data");
@@ -35,10 +52,7 @@ impl RunDir {
     /// # Errors
     /// [`TrainError::NoRun`], or [`TrainError::ConfigChanged`] when a key outside `trainer` and `logging` differs.
     pub fn resume(config: &Config) -> Result<Self, TrainError> {
-        let run = Self { root: config.trainer.run_dir.clone() };
-        if !run.config().exists() {
-            return Err(TrainError::NoRun { path: run.root });
-        }
+        let run = Self::open(&config.trainer.run_dir)?;
         let saved = Config::load(Some(&run.config()), &[])?;
         match first_difference(&saved, config) {
             Some(key) => Err(TrainError::ConfigChanged { path: run.config(), key }),

@@ -8,10 +8,10 @@
 use crate::error::TrainError;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rex_model::{Decoder, Engine, Job, RowId, Sampling};
-use rex_rollout::rewards::Scores;
-use rex_rollout::{Codec, Episode, ExplorationPool, Need, Passage, ProbeOn, Protocol, Retriever};
-use std::collections::VecDeque;
+use rex_model::{Decoder, Engine, Job, RowId, Sampling, TokenCounts};
+use rex_rollout::{
+    Author, Codec, Episode, ExplorationPool, Need, Passage, ProbeOn, Protocol, Retriever, Scores,
+};
 
 /// What the episodes of a run share.
 pub struct Sampler<'a> {
@@ -22,8 +22,6 @@ pub struct Sampler<'a> {
     pub topk: usize,
     /// Transcripts decoded at once.
     pub max_rows: usize,
-    /// Weight `w` of the format score in the reward.
-    pub format_weight: f64,
 }
 
 /// Mixed sampling, where it is on.
@@ -72,6 +70,14 @@ pub struct Rollout {
     pub scores: Scores,
 }
 
+impl Rollout {
+    /// Tokens that the policy wrote.
+    pub fn written(&self) -> usize {
+        let authors = self.episode.transcript().authors();
+        authors.iter().filter(|&&author| author == Author::Model).count()
+    }
+}
+
 /// What happens while sampling, for progress bars and live views.
 pub enum Event<'e> {
     Token { episode: &'e Episode },
@@ -85,8 +91,7 @@ pub enum Event<'e> {
 pub struct Sampled {
     /// Originals first, then probes; each ordered by task and sample.
     pub rollouts: Vec<Rollout>,
-    pub tokens_prefilled: usize,
-    pub tokens_decoded: usize,
+    pub tokens: TokenCounts,
 }
 
 /// An episode under way, with its row of the cache.
@@ -130,8 +135,7 @@ impl Sampler<'_> {
                 live.into_iter().partition(|l| matches!(l.episode.need(), Need::Nothing(_)));
             live = running;
             for mut ended in finished {
-                let golds = &tasks[ended.task].golds;
-                let scores = Scores::of(&ended.episode, golds, self.format_weight, self.codec);
+                let scores = Scores::new(&ended.episode.segments(self.codec), &tasks[ended.task].golds);
                 observe(Event::Finished { episode: &ended.episode, scores: &scores });
                 if let Some(probe) = self.probe(&mut engine, &mut ended, &scores, draw) {
                     observe(Event::Branched { parent: &ended.episode, probe: &probe.episode });
@@ -143,8 +147,7 @@ impl Sampler<'_> {
             }
         }
         rollouts.sort_by_key(|r| (r.origin, r.task, r.sample));
-        let counters = engine.counters();
-        Ok(Sampled { rollouts, tokens_prefilled: counters.prefilled, tokens_decoded: counters.decoded })
+        Ok(Sampled { rollouts, tokens: engine.tokens() })
     }
 
     /// Answers every episode that waits for passages, in one call to the retriever a round.
@@ -212,13 +215,13 @@ impl Sampler<'_> {
         draw: Draw<'_>,
     ) -> Option<Live> {
         let probing = draw.probing?;
-        if parent.origin == Origin::Probe || scores.correct() {
+        if parent.origin == Origin::Probe || scores.is_correct() {
             return None;
         }
         if parent.random.random::<f64>() >= probing.probability {
             return None;
         }
-        let exploration = probing.pool.ids(parent.random.random_range(0..probing.pool.len()));
+        let exploration = probing.pool.draw(parent.random.random());
         let episode = parent.episode.probe(probing.on, exploration, self.protocol, self.codec)?;
         let prefix = episode.branch().expect("a probe has a branch").prefix;
         let (task, sample, origin) = (parent.task, parent.sample, Origin::Probe);

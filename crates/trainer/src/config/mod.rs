@@ -12,7 +12,6 @@ mod validate;
 
 pub use error::ConfigError;
 pub use tree::{
-    AdvantageKind, AggregationKind, AlgorithmConfig, AlgorithmName, Config, CorrectionKind, DataConfig,
-    DensityKind, FilterKind, KlKind, LoggingConfig, LossKind, ModelConfig, OptimizerConfig, ProbeConfig,
-    ProbeTrigger, RetrieverConfig, RolloutConfig, Schedule, SingletonKind, TrainerConfig,
+    AdvantageKind, AlgorithmConfig, AlgorithmName, Config, DataConfig, LoggingConfig, LossKind, ModelConfig,
+    OptimizerConfig, ProbeConfig, RetrieverConfig, RolloutConfig, Schedule, TrainerConfig,
 };

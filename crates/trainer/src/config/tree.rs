@@ -1,5 +1,7 @@
 //! The tree itself. Names follow verl and Search-R1 where they have one.
 
+use rex_grpo::{Aggregation, Correction, Kl, ProbeDensity, ProbeFilter, Singleton};
+use rex_rollout::ProbeOn;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -72,38 +74,17 @@ pub struct RolloutConfig {
     pub max_rows: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProbeTrigger {
-    WrongAnswer,
-    AnyFailure,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DensityKind {
-    Fine,
-    Coarse,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FilterKind {
-    LogProb,
-    None,
-}
-
 /// Mixed sampling (METHOD §2, §3, §5).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProbeConfig {
     /// Chance that a failed original is probed; 0 turns mixed sampling off.
     pub probability: f64,
-    pub on: ProbeTrigger,
+    pub on: ProbeOn,
     /// A text file with one exploration prompt a line; the built-in pool when absent.
     pub pool: Option<PathBuf>,
-    pub density: DensityKind,
-    pub filter: FilterKind,
+    pub density: ProbeDensity,
+    pub filter: ProbeFilter,
     /// Where the moving average of the probes' accuracy starts.
     pub keep_ratio: f64,
     /// Largest share of probes among a step's kept transcripts (`α`).
@@ -126,28 +107,13 @@ pub enum AlgorithmName {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CorrectionKind {
-    Token,
-    Trajectory,
-    None,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum AdvantageKind {
     Grpo,
     DrGrpo,
     Rloo,
+    Opo,
     Reinforce,
     ReinforceBaseline,
-}
-
-/// What becomes of a question with a single transcript.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SingletonKind {
-    Official,
-    Drop,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,41 +124,22 @@ pub enum LossKind {
     Cispo,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AggregationKind {
-    TokenMean,
-    SeqMeanTokenSum,
-    SeqMeanTokenMean,
-    SeqMeanTokenSumNorm,
-}
-
-/// verl's names for the estimators k1, |k1|, k2 and k3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KlKind {
-    Kl,
-    Abs,
-    Mse,
-    LowVarKl,
-}
-
 /// Advantage, correction and loss (METHOD §4, §6, §7).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AlgorithmConfig {
     pub name: AlgorithmName,
-    pub correction: CorrectionKind,
+    pub correction: Correction,
     pub advantage: AdvantageKind,
-    pub singleton: SingletonKind,
+    pub singleton: Singleton,
     pub loss: LossKind,
     pub clip_ratio_low: f64,
     pub clip_ratio_high: f64,
     /// Dual clip: bound of the loss on negative advantages; absent turns it off.
     pub clip_ratio_c: Option<f64>,
-    pub loss_agg_mode: AggregationKind,
+    pub loss_agg_mode: Aggregation,
     pub kl_loss_coef: f64,
-    pub kl_loss_type: KlKind,
+    pub kl_loss_type: Kl,
     /// Weight `w` of the format score in the reward.
     pub format_weight: f64,
     /// Questions an optimizer update (their transcripts form a mini-batch); 0 takes the whole step.
@@ -296,10 +243,10 @@ impl Default for ProbeConfig {
     fn default() -> Self {
         Self {
             probability: 0.2,
-            on: ProbeTrigger::WrongAnswer,
+            on: ProbeOn::WrongAnswer,
             pool: None,
-            density: DensityKind::Fine,
-            filter: FilterKind::LogProb,
+            density: ProbeDensity::Fine,
+            filter: ProbeFilter::Likeliest,
             keep_ratio: 0.08,
             max_fraction: 0.15,
         }
@@ -310,16 +257,16 @@ impl Default for AlgorithmConfig {
     fn default() -> Self {
         Self {
             name: AlgorithmName::Rex,
-            correction: CorrectionKind::Token,
+            correction: Correction::Token,
             advantage: AdvantageKind::Grpo,
-            singleton: SingletonKind::Official,
+            singleton: Singleton::Official,
             loss: LossKind::Clip,
             clip_ratio_low: 0.2,
             clip_ratio_high: 0.2,
             clip_ratio_c: None,
-            loss_agg_mode: AggregationKind::TokenMean,
+            loss_agg_mode: Aggregation::TokenMean,
             kl_loss_coef: 0.001,
-            kl_loss_type: KlKind::LowVarKl,
+            kl_loss_type: Kl::K3,
             format_weight: 0.0,
             ppo_mini_batch_size: 0,
             ppo_epochs: 1,

@@ -2,6 +2,7 @@
 
 use super::error::ConfigError;
 use super::tree::Config;
+use std::path::{Path, PathBuf};
 
 impl Config {
     /// Refuses values that no run could use.
@@ -85,4 +86,38 @@ impl Config {
             "must be at least rollout.max_prompt_length: one transcript must fit",
         )
     }
+
+    /// The model, which every command needs.
+    ///
+    /// # Errors
+    /// When it is not set.
+    pub fn model_path(&self) -> Result<&Path, ConfigError> {
+        let path = self.model.path.as_path();
+        let rule = "must name a Hugging Face folder or a .gguf file";
+        if path.as_os_str().is_empty() {
+            return Err(ConfigError::Rule { key: "model.path", value: "\"\"".to_string(), rule });
+        }
+        Ok(path)
+    }
+
+    /// The training questions.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn train_files(&self) -> Result<&[PathBuf], ConfigError> {
+        files("data.train_files", &self.data.train_files)
+    }
+
+    /// The validation questions.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn val_files(&self) -> Result<&[PathBuf], ConfigError> {
+        files("data.val_files", &self.data.val_files)
+    }
+}
+
+fn files<'f>(key: &'static str, files: &'f [PathBuf]) -> Result<&'f [PathBuf], ConfigError> {
+    let rule = "must name question files (JSONL or parquet)";
+    if files.is_empty() { Err(ConfigError::Rule { key, value: "[]".to_string(), rule }) } else { Ok(files) }
 }

@@ -1,0 +1,163 @@
+//! From a batch to its loss: the method's pieces, as configured, on one micro-batch.
+
+use crate::batch::Row;
+use crate::config::{AdvantageKind, AlgorithmConfig, LossKind, RolloutConfig};
+use burn::tensor::{Bool, Device, Tensor, TensorData};
+use rex_grpo::{
+    Advantage, Aggregation, BatchTotals, Kl, Overlong, PolicyInput, PolicyLoss, RatioLevel, TokenRatio,
+};
+use rex_model::Decoder;
+use rex_rollout::Author;
+
+/// What the policy is trained to minimise.
+#[derive(Debug, Clone)]
+pub struct Objective {
+    pub advantage: Advantage,
+    pub overlong: Option<Overlong>,
+    loss: PolicyLoss,
+    aggregation: Aggregation,
+    kl: Kl,
+    pub kl_coef: f64,
+    temperature: f64,
+}
+
+/// The loss of a micro-batch and what to make statistics of. Values add up over the micro-batches of a mini-batch.
+pub struct Evaluated {
+    /// With gradient.
+    pub loss: Tensor<1>,
+    pub pg_loss: f64,
+    pub kl_loss: f64,
+    pub tokens: Vec<TokenRatio<Author>>,
+    /// Largest `|log π_θ − log π_old|` over the loss's tokens.
+    pub log_prob_difference: f64,
+}
+
+impl Objective {
+    pub fn new(algorithm: &AlgorithmConfig, rollout: &RolloutConfig) -> Self {
+        let AlgorithmConfig { clip_ratio_low, clip_ratio_high, .. } = *algorithm;
+        Self {
+            advantage: match algorithm.advantage {
+                AdvantageKind::Grpo => {
+                    Advantage::Grpo { std: true, epsilon: 1e-6, singleton: algorithm.singleton }
+                }
+                AdvantageKind::DrGrpo => {
+                    Advantage::Grpo { std: false, epsilon: 1e-6, singleton: algorithm.singleton }
+                }
+                AdvantageKind::Rloo => Advantage::Rloo,
+                AdvantageKind::Opo => Advantage::Opo,
+                AdvantageKind::Reinforce => Advantage::Reinforce { baseline: false },
+                AdvantageKind::ReinforceBaseline => Advantage::Reinforce { baseline: true },
+            },
+            overlong: (algorithm.overlong_buffer > 0).then_some(Overlong {
+                max_tokens: rollout.max_prompt_length,
+                buffer: algorithm.overlong_buffer,
+                factor: 1.0,
+            }),
+            loss: match algorithm.loss {
+                LossKind::Clip => {
+                    PolicyLoss::Clipped { clip_ratio_low, clip_ratio_high, dual_clip: algorithm.clip_ratio_c }
+                }
+                LossKind::Gspo => PolicyLoss::Gspo { clip_ratio_low, clip_ratio_high },
+                LossKind::Cispo => PolicyLoss::Cispo { clip_ratio_low, clip_ratio_high },
+            },
+            aggregation: algorithm.loss_agg_mode,
+            kl: algorithm.kl_loss_type,
+            kl_coef: algorithm.kl_loss_coef,
+            temperature: rollout.temperature,
+        }
+    }
+
+    /// The part that `rows` add to the loss of the mini-batch with these `totals`:
+    /// `Σ policy loss + kl_coef · Σ KL(π_θ ‖ π_ref)`, METHOD §7.
+    pub fn evaluate(
+        &self,
+        policy: &Decoder,
+        reference: Option<&Decoder>,
+        rows: &[&Row],
+        level: RatioLevel,
+        totals: &BatchTotals,
+    ) -> Evaluated {
+        let device = policy.device();
+        let ids: Vec<&[u32]> = rows.iter().map(|row| row.ids.as_slice()).collect();
+        let masks: Vec<Vec<bool>> = rows.iter().map(|row| row.loss_mask.clone()).collect();
+        let log_probs = policy.log_probs(&ids, &masks, self.temperature);
+        let width = log_probs.dims()[1];
+        let mask = padded_mask(&masks, width, &device);
+        let advantages: Vec<f32> = rows.iter().map(|row| row.advantage as f32).collect();
+        let term = self.loss.term(PolicyInput {
+            log_probs: log_probs.clone(),
+            behaviour: padded(rows.iter().map(|row| row.behaviour.as_slice()), width, &device),
+            level,
+            advantages: Tensor::from_data(TensorData::new(advantages, [rows.len(), 1]), &device),
+            mask: mask.clone(),
+        });
+        let pg_loss = self.aggregation.sum(term.loss, mask.clone(), totals);
+        let kl_loss = reference.map(|reference| {
+            let reference = Tensor::from_inner(reference.log_probs(&ids, &masks, self.temperature));
+            self.aggregation.sum(self.kl.estimate(log_probs.clone(), reference), mask, totals)
+        });
+        let loss = match &kl_loss {
+            Some(kl_loss) => pg_loss.clone() + kl_loss.clone() * self.kl_coef,
+            None => pg_loss.clone(),
+        };
+
+        let log_probs = to_f64(log_probs.inner());
+        let log_ratio = to_f64(term.log_ratio.inner());
+        let clipped: Vec<bool> =
+            term.clipped.inner().into_data().try_to_vec().expect("a bool tensor holds booleans");
+        let mut tokens = Vec::with_capacity(totals.tokens);
+        let mut log_prob_difference = 0.0f64;
+        for (r, row) in rows.iter().enumerate() {
+            for t in (0..row.ids.len()).filter(|&t| row.loss_mask[t]) {
+                let at = r * width + t;
+                tokens.push(TokenRatio {
+                    author: row.authors[t],
+                    log_ratio: log_ratio[at],
+                    clipped: clipped[at],
+                });
+                // `max` would swallow a NaN.
+                let difference = (log_probs[at] - row.log_old[t]).abs();
+                if difference > log_prob_difference || difference.is_nan() {
+                    log_prob_difference = difference;
+                }
+            }
+        }
+        Evaluated {
+            pg_loss: scalar(pg_loss),
+            kl_loss: kl_loss.map_or(0.0, scalar),
+            loss,
+            tokens,
+            log_prob_difference,
+        }
+    }
+}
+
+fn scalar(value: Tensor<1>) -> f64 {
+    value.into_scalar::<f32>().into()
+}
+
+fn to_f64<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+    let values: Vec<f32> = tensor.into_data().try_to_vec().expect("log-probabilities are f32");
+    values.into_iter().map(f64::from).collect()
+}
+
+/// Rows of values, padded with 0 to `[rows, width]`.
+fn padded<'r>(rows: impl Iterator<Item = &'r [f64]>, width: usize, device: &Device) -> Tensor<2> {
+    let mut values = Vec::new();
+    let mut count = 0;
+    for row in rows {
+        count += 1;
+        values.extend(row.iter().map(|&value| value as f32));
+        values.resize(count * width, 0.0);
+    }
+    Tensor::from_data(TensorData::new(values, [count, width]), device)
+}
+
+fn padded_mask(rows: &[Vec<bool>], width: usize, device: &Device) -> Tensor<2, Bool> {
+    let mut values = Vec::with_capacity(rows.len() * width);
+    for (r, row) in rows.iter().enumerate() {
+        values.extend_from_slice(row);
+        values.resize((r + 1) * width, false);
+    }
+    Tensor::from_data(TensorData::new(values, [rows.len(), width]), device)
+}

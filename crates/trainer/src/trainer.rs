@@ -1,0 +1,185 @@
+//! A run: what it is made of, how it starts or goes on, and its loop of steps.
+
+use crate::checkpoint::{self, Progress};
+use crate::config::Config;
+use crate::data::{Question, read_questions};
+use crate::environment::Environment;
+use crate::error::TrainError;
+use crate::evaluate::evaluate;
+use crate::metrics::MetricsLog;
+use crate::objective::Objective;
+use crate::observer::{Observer, Phase};
+use crate::optimizer::{Optimizer, number_parameters};
+use crate::questions::QuestionStream;
+use crate::run_dir::RunDir;
+use crate::sampler::Event;
+use burn::module::Module;
+use burn::tensor::Device;
+use rex_grpo::{KeepRatio, PromptTrie};
+use rex_model::{Decoder, LoadedModel, Sampling};
+use std::path::Path;
+
+/// Everything that a run holds in memory.
+pub struct Trainer {
+    pub(crate) config: Config,
+    pub(crate) run: RunDir,
+    pub(crate) environment: Environment,
+    /// Counts the pool's prompts as they are encoded.
+    pub(crate) trie: PromptTrie,
+    pub(crate) questions: QuestionStream,
+    validation: Vec<Question>,
+    /// The policy, on a device that records gradients.
+    pub(crate) model: LoadedModel,
+    /// The frozen starting point, where a KL term needs it.
+    pub(crate) reference: Option<Decoder>,
+    pub(crate) objective: Objective,
+    pub(crate) optimizer: Optimizer,
+    pub(crate) progress: Progress,
+    log: MetricsLog,
+}
+
+impl Trainer {
+    /// A fresh run in `trainer.run_dir`.
+    ///
+    /// # Errors
+    /// Anything missing or malformed in configuration, data or model, before the run directory is made.
+    pub fn start(config: Config, device: &Device) -> Result<Self, TrainError> {
+        let progress = Progress {
+            step: 0,
+            questions: 0,
+            skipped: 0,
+            keep_ratio: KeepRatio::new(config.probe.keep_ratio),
+        };
+        RunDir::refuse_existing(&config)?;
+        Self::assemble(config, device, None, progress)
+    }
+
+    /// The run in `trainer.run_dir`, from its newest checkpoint; from its start where it has none yet.
+    ///
+    /// # Errors
+    /// As [`Trainer::start`]; and a checkpoint or a configuration that does not fit.
+    pub fn resume(config: Config, device: &Device) -> Result<Self, TrainError> {
+        let run = RunDir::resume(&config)?;
+        match checkpoint::latest(&run)? {
+            Some(folder) => {
+                let progress = checkpoint::load_progress(&folder)?;
+                Self::assemble(config, device, Some(&folder), progress)
+            }
+            None => {
+                let keep_ratio = KeepRatio::new(config.probe.keep_ratio);
+                Self::assemble(config, device, None, Progress { step: 0, questions: 0, skipped: 0, keep_ratio })
+            }
+        }
+    }
+
+    fn assemble(
+        config: Config,
+        device: &Device,
+        checkpoint: Option<&Path>,
+        progress: Progress,
+    ) -> Result<Self, TrainError> {
+        let start = config.model_path()?;
+        let questions = read_all(config.train_files()?)?;
+        let validation = if config.trainer.test_freq > 0 { read_all(&config.data.val_files)? } else { Vec::new() };
+        let mut model = rex_model::load(checkpoint.unwrap_or(start), &device.clone().autodiff())?;
+        model.decoder = number_parameters(model.decoder);
+        let reference = (config.algorithm.kl_loss_coef > 0.0)
+            .then(|| match checkpoint {
+                None => Ok(model.decoder.valid()),
+                Some(_) => rex_model::load(start, device).map(|reference| reference.decoder),
+            })
+            .transpose()?;
+        let environment = Environment::new(&config, &model)?;
+        // A prompt that is too long is found now, not at step 300.
+        for question in questions.iter().chain(&validation) {
+            environment.task(question)?;
+        }
+        let mut optimizer = Optimizer::new(&config.optimizer, config.trainer.total_steps);
+        if let Some(folder) = checkpoint {
+            checkpoint::load_optimizer(folder, &mut optimizer)?;
+        }
+        let (shuffle, seed) = (config.data.shuffle, config.trainer.seed);
+        let run = RunDir::create(&config)?;
+        let limit = if config.data.val_limit > 0 { config.data.val_limit } else { usize::MAX };
+        Ok(Self {
+            trie: PromptTrie::new(environment.pool().prompts()),
+            questions: QuestionStream::new(questions, shuffle, seed, progress.questions),
+            validation: validation.into_iter().take(limit).collect(),
+            objective: Objective::new(&config.algorithm, &config.rollout),
+            log: MetricsLog::open(&run.metrics(), progress.step)?,
+            config,
+            run,
+            environment,
+            model,
+            reference,
+            optimizer,
+            progress,
+        })
+    }
+
+    /// Trains up to `trainer.total_steps`, with evaluations and checkpoints on the way. Returns false if the observer
+    /// stopped it; everything is saved then, too.
+    ///
+    /// # Errors
+    /// A search or a file that fails. Checkpoints written before stay good.
+    pub fn run(&mut self, observer: &mut dyn Observer) -> Result<bool, TrainError> {
+        let total = self.config.trainer.total_steps;
+        if self.progress.step == 0 && self.config.trainer.val_before_train {
+            self.evaluate(observer)?;
+        }
+        while self.progress.step < total {
+            let metrics = self.step(observer)?;
+            self.log.append(&metrics)?;
+            observer.step(&metrics);
+
+            let step = self.progress.step;
+            let due = |frequency: usize| frequency > 0 && step.is_multiple_of(frequency);
+            if due(self.config.trainer.test_freq) || (step == total && self.config.trainer.test_freq > 0) {
+                self.evaluate(observer)?;
+            }
+            let stop = observer.stop();
+            if due(self.config.trainer.save_freq) || step == total || stop {
+                let keep = self.config.trainer.max_checkpoints;
+                checkpoint::save(&self.run, &self.model, &self.optimizer, &self.progress, keep)?;
+            }
+            if stop {
+                return Ok(step == total);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Scores the policy on the validation questions, by the likeliest token.
+    fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        if self.validation.is_empty() {
+            return Ok(());
+        }
+        let (step, total) = (self.progress.step, self.validation.len());
+        let mut done = 0;
+        let mut observe = |event: Event<'_>| {
+            if let Event::Finished { .. } = event {
+                done += 1;
+                observer.progress(Phase::Evaluation, done, total);
+            }
+        };
+        let policy = self.model.decoder.valid();
+        let seed = self.config.trainer.seed;
+        let (evaluation, _) =
+            evaluate(&self.environment, &policy, &self.validation, Sampling::Greedy, seed, &mut observe)?;
+        self.log.append(&evaluation.metrics(step))?;
+        observer.evaluated(step, &evaluation);
+        Ok(())
+    }
+
+    pub fn run_dir(&self) -> &RunDir {
+        &self.run
+    }
+}
+
+fn read_all(files: &[std::path::PathBuf]) -> Result<Vec<Question>, TrainError> {
+    let mut questions = Vec::new();
+    for file in files {
+        questions.extend(read_questions(file)?);
+    }
+    Ok(questions)
+}
