@@ -1,0 +1,81 @@
+//! A model: shape, weights and tokenizer together.
+
+use std::io::{Read, Seek};
+
+use burn::tensor::Device;
+
+use super::{WeightsError, gguf::Gguf, safetensors::Safetensors, source::fill};
+use crate::{config::DecoderConfig, decoder::Decoder, tokenizer::Tokenizer};
+
+/// Everything that a checkpoint holds.
+#[derive(Debug)]
+pub struct LoadedModel {
+    pub config: DecoderConfig,
+    pub decoder: Decoder,
+    pub tokenizer: Tokenizer,
+    /// How a conversation is laid out as a prompt, a Jinja text.
+    pub chat_template: Option<String>,
+}
+
+/// The files of a Hugging Face folder.
+pub struct HuggingFaceFiles<'a, R> {
+    pub config_json: &'a str,
+    pub generation_config_json: Option<&'a str>,
+    pub tokenizer_json: &'a [u8],
+    pub chat_template: Option<String>,
+    /// The safetensors files: name, for messages, and contents.
+    pub weights: Vec<(String, R)>,
+}
+
+impl LoadedModel {
+    /// Reads a model from the files of a Hugging Face folder, wherever they are.
+    ///
+    /// # Errors
+    /// Names the file and what in it does not fit.
+    pub fn from_hugging_face<R: Read + Seek>(
+        files: HuggingFaceFiles<'_, R>,
+        device: &Device,
+    ) -> Result<Self, WeightsError> {
+        let config_error = |file: &str, source| WeightsError::Config { file: file.into(), source };
+        let mut config = DecoderConfig::from_hf(files.config_json)
+            .map_err(|source| config_error("config.json", source))?;
+        if let Some(text) = files.generation_config_json {
+            config
+                .merge_generation_config(text)
+                .map_err(|source| config_error("generation_config.json", source))?;
+        }
+        let file = "tokenizer.json";
+        let tokenizer = Tokenizer::from_bytes(files.tokenizer_json)
+            .map_err(|source| WeightsError::Tokenizer { file: file.into(), source })?;
+        check_ids(file, &tokenizer, &config)?;
+        let mut source = Safetensors::open(files.weights)?;
+        let decoder = fill(config.init(device), &mut source)?;
+        Ok(Self { config, decoder, tokenizer, chat_template: files.chat_template })
+    }
+
+    /// Reads a model from a GGUF file, dequantised; `file` is its name for messages.
+    ///
+    /// # Errors
+    /// Names the file and what in it does not fit.
+    pub fn from_gguf<R: Read + Seek>(file: &str, reader: R, device: &Device) -> Result<Self, WeightsError> {
+        let mut source = Gguf::open(file.into(), reader)?;
+        let config = source.config()?;
+        let tokenizer = source.tokenizer()?;
+        check_ids(file, &tokenizer, &config)?;
+        let chat_template = source.chat_template();
+        let decoder = fill(config.init(device), &mut source)?;
+        Ok(Self { config, decoder, tokenizer, chat_template })
+    }
+}
+
+fn check_ids(file: &str, tokenizer: &Tokenizer, config: &DecoderConfig) -> Result<(), WeightsError> {
+    let (ids, vocab_size) = (tokenizer.vocab_size(), config.vocab_size);
+    if ids > vocab_size {
+        return Err(WeightsError::TokenizerTooLarge {
+            file: file.into(),
+            largest: ids as u32 - 1,
+            vocab_size,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! What a parameter of the decoder is called in a checkpoint.
+//!
+//! | decoder                         | Hugging Face                          | GGUF                     |
+//! |---------------------------------|---------------------------------------|--------------------------|
+//! | `embed_tokens.weight`           | `model.embed_tokens.weight`           | `token_embd.weight`      |
+//! | `layers.N.self_attn.q_proj.*`   | `model.layers.N.self_attn.q_proj.*`   | `blk.N.attn_q.*`         |
+//! | `layers.N.input_layernorm.*`    | `model.layers.N.input_layernorm.*`    | `blk.N.attn_norm.*`      |
+//! | `norm.weight`                   | `model.norm.weight`                   | `output_norm.weight`     |
+//! | `lm_head.weight`                | `lm_head.weight`                      | `output.weight`          |
+//!
+//! The decoder's fields carry the names of Hugging Face; GGUF has names of its own, all in [`GGUF_NAMES`].
+
+/// Whose names a checkpoint uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Naming {
+    HuggingFace,
+    Gguf,
+}
+
+/// Module of the decoder, without `layers.N.` -> module in a GGUF file, without `blk.N.`.
+const GGUF_NAMES: [(&str, &str); 14] = [
+    ("embed_tokens", "token_embd"),
+    ("input_layernorm", "attn_norm"),
+    ("self_attn.q_proj", "attn_q"),
+    ("self_attn.k_proj", "attn_k"),
+    ("self_attn.v_proj", "attn_v"),
+    ("self_attn.o_proj", "attn_output"),
+    ("self_attn.q_norm", "attn_q_norm"),
+    ("self_attn.k_norm", "attn_k_norm"),
+    ("post_attention_layernorm", "ffn_norm"),
+    ("mlp.gate_proj", "ffn_gate"),
+    ("mlp.up_proj", "ffn_up"),
+    ("mlp.down_proj", "ffn_down"),
+    ("norm", "output_norm"),
+    ("lm_head", "output"),
+];
+
+/// The way from the decoder to one of its parameters, kept while a module is visited or mapped.
+#[derive(Default)]
+pub(crate) struct ModulePath {
+    /// Every field on the way and the type that holds it, as Burn names them.
+    fields: Vec<(String, String)>,
+}
+
+impl ModulePath {
+    pub(crate) fn enter(&mut self, field: &str, holder: &str) {
+        self.fields.push((field.into(), holder.into()));
+    }
+
+    pub(crate) fn exit(&mut self) {
+        self.fields.pop();
+    }
+
+    /// The name of the parameter that the path leads to.
+    pub(crate) fn name(&self, naming: Naming) -> String {
+        let fields: Vec<&str> = self.fields.iter().map(|(field, _)| field.as_str()).collect();
+        naming.name(&fields.join("."))
+    }
+
+    /// Whether the decoder holds the transpose of the checkpoint's tensor: a matrix of a linear layer is `[in, out]` in
+    /// Burn and `[out, in]` in every checkpoint.
+    pub(crate) fn is_transposed(&self) -> bool {
+        self.fields.last().is_some_and(|(field, holder)| field == "weight" && holder == "Struct:Linear")
+    }
+}
+
+impl Naming {
+    /// The checkpoint's name of a parameter, such as `norm.weight`.
+    fn name(self, parameter: &str) -> String {
+        match self {
+            Self::HuggingFace if parameter.starts_with("lm_head.") => parameter.into(),
+            Self::HuggingFace => format!("model.{parameter}"),
+            Self::Gguf => {
+                let layer = parameter.strip_prefix("layers.").and_then(|rest| rest.split_once('.'));
+                let (block, parameter) = match layer {
+                    Some((layer, parameter)) => (format!("blk.{layer}."), parameter),
+                    None => (String::new(), parameter),
+                };
+                let (module, kind) = parameter.rsplit_once('.').expect("a module and `weight` or `bias`");
+                let entry = GGUF_NAMES.iter().find(|(decoder, _)| *decoder == module);
+                let (_, gguf) = entry.expect("GGUF_NAMES lists every module of the decoder");
+                format!("{block}{gguf}.{kind}")
+            }
+        }
+    }
+
+    /// Whether a checkpoint may hold `name` although the decoder has no such parameter: rotary tables, which are computed
+    /// from the configuration, and an output matrix that is the embedding again.
+    pub(crate) fn is_redundant(self, name: &str) -> bool {
+        match self {
+            Self::HuggingFace => name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq"),
+            Self::Gguf => name == "rope_freqs.weight",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_have_a_name_in_each_format() {
+        for (parameter, hugging_face, gguf) in [
+            ("embed_tokens.weight", "model.embed_tokens.weight", "token_embd.weight"),
+            (
+                "layers.3.input_layernorm.weight",
+                "model.layers.3.input_layernorm.weight",
+                "blk.3.attn_norm.weight",
+            ),
+            ("layers.0.self_attn.q_proj.bias", "model.layers.0.self_attn.q_proj.bias", "blk.0.attn_q.bias"),
+            (
+                "layers.10.mlp.down_proj.weight",
+                "model.layers.10.mlp.down_proj.weight",
+                "blk.10.ffn_down.weight",
+            ),
+            ("norm.weight", "model.norm.weight", "output_norm.weight"),
+            ("lm_head.weight", "lm_head.weight", "output.weight"),
+        ] {
+            assert_eq!(Naming::HuggingFace.name(parameter), hugging_face);
+            assert_eq!(Naming::Gguf.name(parameter), gguf);
+        }
+    }
+}
