@@ -2,6 +2,29 @@
 //!
 //! Start with [`DecoderConfig`], the shape of a model.
 
+mod attention;
+mod cache;
 mod config;
+mod decoder;
+mod engine;
+mod log_probs;
+mod mlp;
+mod norm;
+mod rope;
+mod sampling;
+mod tokenizer;
+mod weights;
 
+pub use attention::Attention;
+pub use cache::{Cache, Extension, RowId};
 pub use config::{ConfigError, DecoderConfig, Family, RopeScaling};
+pub use decoder::{Decoder, Layer};
+pub use engine::{Advance, Drawn, Engine, Job, TokenCounts};
+pub use mlp::Mlp;
+pub use norm::RmsNorm;
+pub use rope::Rope;
+pub use sampling::Sampling;
+pub use tokenizer::{Tokenizer, TokenizerError};
+#[cfg(not(target_family = "wasm"))]
+pub use weights::load;
+pub use weights::{HuggingFaceFiles, LoadedModel, Precision, WeightsError};
