@@ -74,3 +74,55 @@ impl TurnText {
 fn common_prefix(a: &str, b: &str) -> usize {
     a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// One id is one byte; counts the ids that it decodes.
+    #[derive(Default)]
+    struct Bytes {
+        decoded: Cell<usize>,
+    }
+
+    impl Codec for Bytes {
+        fn encode(&self, text: &str) -> Vec<u32> {
+            text.bytes().map(u32::from).collect()
+        }
+
+        fn decode(&self, ids: &[u32]) -> String {
+            self.decoded.set(self.decoded.get() + ids.len());
+            let bytes: Vec<u8> = ids.iter().map(|&id| id as u8).collect();
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
+    }
+
+    fn grow(ids: impl IntoIterator<Item = u32>, codec: &Bytes) -> TurnText {
+        let mut text = TurnText::default();
+        for id in ids {
+            text.push(id, codec);
+        }
+        text
+    }
+
+    #[test]
+    fn a_character_belongs_to_the_token_that_completes_it() {
+        let codec = Bytes::default();
+        let text = grow(codec.encode("é<日"), &codec);
+        let tokens: Vec<_> = (0..6).map(|at| text.token_at(at)).collect();
+        assert_eq!(tokens, [1, 1, 2, 5, 5, 5]);
+        assert_eq!([1, 2, 3, 5, 6].map(|tokens| text.text_of(tokens)), ["", "é", "é<", "é<", "é<日"]);
+        assert_eq!(text.text_of(0), "");
+    }
+
+    #[test]
+    fn the_cost_of_a_token_is_bounded() {
+        for byte in [b'a', 0x80, 0xe6, 0xff] {
+            let codec = Bytes::default();
+            let text = grow(std::iter::repeat_n(u32::from(byte), 10_000), &codec);
+            assert_eq!(text.as_str().chars().count(), 10_000, "bytes {byte:#x} do not stall");
+            assert!(codec.decoded.get() <= 10_000 * 2 * (CONTEXT + 1), "{}", codec.decoded.get());
+        }
+    }
+}

@@ -37,7 +37,7 @@ fn cut_to_fit(shown: &str, text: usize, fitting: impl Fn(&str) -> Option<Vec<u32
     // A longer text has more tokens, but for a few at the joints; the last search makes up for those.
     let longest = ends.partition_point(|&end| fitting(&shown[..end]).is_some());
     let words = ends[..longest].iter().rposition(|&end| shown[end..].starts_with(is_space));
-    let start = words.filter(|&word| 2 * word >= longest).map_or(longest, |word| word + 1);
+    let start = words.map(|word| word + 1).filter(|words| 2 * words >= longest).unwrap_or(longest);
     ends[..start].iter().rev().find_map(|&end| fitting(&shown[..end]))
 }
 
