@@ -23,11 +23,36 @@ const B: f32 = 0.4;
 /// Documents are scored in windows of this many, so that the accumulators stay in the CPU's cache.
 const WINDOW: usize = 4096;
 
+/// The `k` best documents for distinct terms and their number of occurrences in the query, best first.
+pub(super) fn top(segments: &[Segment], terms: &[(Term, u32)], k: usize) -> tantivy::Result<Vec<Hit>> {
+    let mut weighted = Vec::with_capacity(terms.len());
+    for (term, count) in terms {
+        weighted.push((term, *count as f32 * idf(segments, term)?));
+    }
+    // The sum of a document is made in this order, however the index is cut into segments.
+    weighted.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let length_norms = length_norms(segments);
+
+    let mut best = Best { k, hits: BinaryHeap::new() };
+    for (ordinal, segment) in segments.iter().enumerate() {
+        let mut lists = Vec::with_capacity(weighted.len());
+        for (term, weight) in &weighted {
+            if let Some(postings) = segment.terms.read_postings(term, IndexRecordOption::WithFreqs)? {
+                lists.push(List { postings, weight: *weight });
+            }
+        }
+        Union::new(lists, &segment.lengths, &length_norms).collect(&mut best, |doc, score| {
+            let position = segment.positions.get_val(doc);
+            Hit { score, position, segment: ordinal, doc }
+        });
+    }
+    Ok(best.hits.into_sorted_vec().into_iter().map(|Reverse(hit)| hit).collect())
+}
+
 /// A scored document; greater is better: the higher score, then the earlier place in the corpus.
-#[derive(Clone, Copy)]
 pub(super) struct Hit {
     pub(super) score: f32,
-    pub(super) position: u64,
+    position: u64,
     pub(super) segment: usize,
     pub(super) doc: DocId,
 }
@@ -52,87 +77,130 @@ impl PartialEq for Hit {
 
 impl Eq for Hit {}
 
-/// The `k` best documents for distinct terms and their number of occurrences in the query, best first.
-pub(super) fn top(segments: &[Segment], terms: &[(Term, u32)], k: usize) -> tantivy::Result<Vec<Hit>> {
-    let weights = terms
-        .iter()
-        .map(|(term, count)| Ok(*count as f32 * idf(segments, term)?))
-        .collect::<tantivy::Result<Vec<f32>>>()?;
-    let length_norms = length_norms(segments);
-
-    let mut best = BinaryHeap::with_capacity(k.min(WINDOW) + 1);
-    for (ordinal, segment) in segments.iter().enumerate() {
-        let mut postings = Vec::new();
-        for ((term, _), &weight) in terms.iter().zip(&weights) {
-            if let Some(list) = segment.terms.read_postings(term, IndexRecordOption::WithFreqs)? {
-                postings.push((list, weight));
-            }
-        }
-        for_each_scored(postings, &segment.lengths, &length_norms, |doc, score| {
-            if best.len() == k && best.peek().is_some_and(|Reverse(worst): &Reverse<Hit>| score < worst.score)
-            {
-                return;
-            }
-            best.push(Reverse(Hit {
-                score,
-                position: segment.positions.get_val(doc),
-                segment: ordinal,
-                doc,
-            }));
-            if best.len() > k {
-                best.pop();
-            }
-        });
-    }
-    Ok(best.into_sorted_vec().into_iter().map(|Reverse(hit)| hit).collect())
+struct Best {
+    k: usize,
+    hits: BinaryHeap<Reverse<Hit>>,
 }
 
-/// Calls `visit` for every document that holds a term, in order. The terms of a document are added up in the order of
-/// `postings`, so that the sum does not depend on how the index was cut into segments.
-fn for_each_scored(
-    mut postings: Vec<(SegmentPostings, f32)>,
-    lengths: &FieldNormReader,
-    length_norms: &[f32; 256],
-    mut visit: impl FnMut(DocId, f32),
-) {
-    let mut scores = [0.0f32; WINDOW];
-    loop {
-        postings.retain(|(list, _)| list.doc() < lengths.num_docs());
-        let Some(start) = postings.iter().map(|(list, _)| list.doc()).min() else { return };
-        let end = lengths.num_docs().min(start.saturating_add(WINDOW as DocId));
-        for (list, weight) in &mut postings {
-            while list.doc() < end {
-                let frequency = list.term_freq() as f32;
-                let norm = length_norms[usize::from(lengths.fieldnorm_id(list.doc()))];
-                scores[(list.doc() - start) as usize] += *weight * frequency / (frequency + norm);
-                list.advance();
+impl Best {
+    /// What scores less cannot enter.
+    fn threshold(&self) -> f32 {
+        let full = self.hits.len() >= self.k;
+        self.hits.peek().filter(|_| full).map_or(0.0, |Reverse(worst)| worst.score)
+    }
+
+    fn offer(&mut self, hit: Hit) {
+        self.hits.push(Reverse(hit));
+        if self.hits.len() > self.k {
+            self.hits.pop();
+        }
+    }
+}
+
+/// The documents of a segment that hold a term, with their frequency.
+struct List {
+    postings: SegmentPostings,
+    weight: f32,
+}
+
+/// The documents of a segment that hold any term of the query.
+///
+/// MaxScore (Turtle and Flood, 1995) passes over those that cannot be among the best: the weight of a term bounds what
+/// it adds to a score, so once `k` documents are better than the last terms together, a document that holds nothing
+/// but those need not be looked at.
+struct Union<'a> {
+    /// By falling weight.
+    lists: Vec<List>,
+    /// The most that the lists from this one on can add to a score; one longer than `lists`.
+    rest: Vec<f32>,
+    lengths: &'a FieldNormReader,
+    length_norms: &'a [f32; 256],
+}
+
+impl<'a> Union<'a> {
+    fn new(lists: Vec<List>, lengths: &'a FieldNormReader, length_norms: &'a [f32; 256]) -> Self {
+        /// The bound must hold for sums rounded in any order.
+        const SLACK: f32 = 1.0001;
+        let mut rest = vec![0.0; lists.len() + 1];
+        for (index, list) in lists.iter().enumerate().rev() {
+            rest[index] = rest[index + 1] + list.weight * SLACK;
+        }
+        Self { lists, rest, lengths, length_norms }
+    }
+
+    fn collect(mut self, best: &mut Best, hit: impl Fn(DocId, f32) -> Hit) {
+        let mut scores = [0.0f32; WINDOW];
+        loop {
+            let threshold = best.threshold();
+            let essential = self.rest.iter().position(|rest| *rest < threshold).unwrap_or(self.lists.len());
+            let start = self.lists[..essential].iter().map(|list| list.postings.doc()).min();
+            let Some(start) = start.filter(|doc| *doc < self.lengths.num_docs()) else {
+                return;
+            };
+            let end = self.lengths.num_docs().min(start.saturating_add(WINDOW as DocId));
+            for list in &mut self.lists[..essential] {
+                while list.postings.doc() < end {
+                    scores[(list.postings.doc() - start) as usize] +=
+                        list.score(self.lengths, self.length_norms);
+                    list.postings.advance();
+                }
+            }
+            for (doc, score) in (start..end).zip(&mut scores) {
+                let score = std::mem::take(score);
+                if score > 0.0
+                    && let Some(score) = self.complete(doc, score, essential, best.threshold())
+                {
+                    best.offer(hit(doc, score));
+                }
             }
         }
-        for (doc, score) in (start..end).zip(&mut scores) {
-            if *score > 0.0 {
-                visit(doc, std::mem::take(score));
+    }
+
+    /// Adds what the lists from `first` on give to a document; `None` as soon as it cannot reach the threshold.
+    fn complete(&mut self, doc: DocId, mut score: f32, first: usize, threshold: f32) -> Option<f32> {
+        for (list, rest) in self.lists[first..].iter_mut().zip(&self.rest[first..]) {
+            if score + rest < threshold {
+                return None;
+            }
+            if list.postings.doc() < doc {
+                list.postings.seek(doc);
+            }
+            if list.postings.doc() == doc {
+                score += list.score(self.lengths, self.length_norms);
             }
         }
+        (score >= threshold).then_some(score)
+    }
+}
+
+impl List {
+    /// What this term gives to the document that the list stands at.
+    fn score(&self, lengths: &FieldNormReader, length_norms: &[f32; 256]) -> f32 {
+        let frequency = self.postings.term_freq() as f32;
+        let norm = length_norms[usize::from(lengths.fieldnorm_id(self.postings.doc()))];
+        self.weight * frequency / (frequency + norm)
     }
 }
 
 fn idf(segments: &[Segment], term: &Term) -> tantivy::Result<f32> {
-    let mut frequency = 0;
+    let mut holders = 0;
     for segment in segments {
-        frequency += u64::from(segment.terms.doc_freq(term)?);
+        holders += u64::from(segment.terms.doc_freq(term)?);
     }
-    let documents: u64 = segments.iter().map(Segment::len).sum();
-    let absent = documents.saturating_sub(frequency);
-    Ok((1.0 + (absent as f64 + 0.5) / (frequency as f64 + 0.5)).ln() as f32)
+    let others = documents(segments).saturating_sub(holders);
+    Ok((1.0 + (others as f64 + 0.5) / (holders as f64 + 0.5)).ln() as f32)
 }
 
 /// `k1 · (1 − b + b · |d| / avg)` for each of the 256 lengths that tantivy distinguishes.
 fn length_norms(segments: &[Segment]) -> [f32; 256] {
     let tokens: u64 = segments.iter().map(|segment| segment.terms.total_num_tokens()).sum();
-    let documents: u64 = segments.iter().map(Segment::len).sum();
-    let average = tokens.max(1) as f32 / documents.max(1) as f32;
+    let average = tokens.max(1) as f32 / documents(segments).max(1) as f32;
     std::array::from_fn(|id| {
         let length = FieldNormReader::id_to_fieldnorm(id as u8) as f32;
         K1 * (1.0 - B + B * length / average)
     })
+}
+
+fn documents(segments: &[Segment]) -> u64 {
+    segments.iter().map(Segment::len).sum()
 }

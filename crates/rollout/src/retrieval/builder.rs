@@ -3,6 +3,7 @@
 use super::{Bm25Index, Document, IndexError, schema};
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io, thread};
 use tantivy::IndexWriter;
@@ -91,6 +92,15 @@ fn is_occupied(folder: &Path) -> io::Result<bool> {
 /// stays whole until that one rename replaces it.
 fn publish(finished: &Path, target: &Path) -> io::Result<()> {
     fs::create_dir_all(target)?;
+    // tantivy's locks served the build only; its JSON files only their owner can read.
+    for name in files(finished)? {
+        let file = finished.join(&name);
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("lock") => fs::remove_file(file)?,
+            Some("json") => rewrite(&file)?,
+            _ => {}
+        }
+    }
     let old = files(target)?;
     let new = files(finished)?;
     for name in new.iter().filter(|name| *name != META) {
@@ -104,6 +114,15 @@ fn publish(finished: &Path, target: &Path) -> io::Result<()> {
         let _ = fs::remove_file(target.join(name));
     }
     Ok(())
+}
+
+/// Gives a file the permissions of an ordinary new one.
+fn rewrite(file: &Path) -> io::Result<()> {
+    let data = fs::read(file)?;
+    fs::remove_file(file)?;
+    let mut file = fs::File::create(file)?;
+    file.write_all(&data)?;
+    file.sync_all()
 }
 
 fn files(folder: &Path) -> io::Result<HashSet<OsString>> {

@@ -60,7 +60,9 @@ impl Bm25Index {
     }
 
     pub(super) fn new(index: Index, place: String) -> Result<Self, IndexError> {
-        let Some(fields) = schema::Fields::of(&index) else { return Err(IndexError::Outdated { place }) };
+        let Some(fields) = schema::Fields::of(&index) else {
+            return Err(IndexError::Outdated { place });
+        };
         let segments = (index.searchable_segments())
             .and_then(|segments| segments.iter().map(|segment| Segment::open(segment, fields)).collect())
             .map_err(|error| IndexError::Damaged { place: place.clone(), reason: error.to_string() })?;
@@ -107,8 +109,28 @@ impl Bm25Index {
 }
 
 impl Retriever for Bm25Index {
+    #[cfg(target_family = "wasm")]
     fn retrieve(&self, queries: &[&str], topk: usize) -> Result<Vec<Vec<Passage>>, RetrievalError> {
         queries.iter().map(|query| self.search(query, topk)).collect()
+    }
+
+    /// Answers the queries on all cores.
+    #[cfg(not(target_family = "wasm"))]
+    fn retrieve(&self, queries: &[&str], topk: usize) -> Result<Vec<Vec<Passage>>, RetrievalError> {
+        let search = |queries: &[&str]| -> Result<Vec<_>, _> {
+            queries.iter().map(|query| self.search(query, topk)).collect()
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let share = queries.len().div_ceil(cores).max(1);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> =
+                queries.chunks(share).map(|share| scope.spawn(move || search(share))).collect();
+            let mut found = Vec::with_capacity(queries.len());
+            for worker in workers {
+                found.extend(worker.join().expect("a search does not panic")?);
+            }
+            Ok(found)
+        })
     }
 }
 

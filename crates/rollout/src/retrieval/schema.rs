@@ -43,7 +43,7 @@ impl Fields {
 /// An empty index, yet without a place.
 pub(super) fn new_index() -> (IndexBuilder, Fields) {
     let (schema, fields) = schema();
-    let tokenizers = TokenizerManager::new();
+    let tokenizers = TokenizerManager::default();
     tokenizers.register(analyzer::NAME, analyzer::analyzer());
     (Index::builder().schema(schema).tokenizers(tokenizers), fields)
 }
