@@ -5,25 +5,25 @@
 //! cache, a file, a clock or a thread, so whoever drives it may block, batch or await: the same episode runs in training
 //! and in a browser tab. Reading order:
 //!
-//! 1. [`transcript`]: who wrote which token, under which log-probability;
-//! 2. [`codec`]: text to ids and back, and text that grows token by token;
-//! 3. [`action`], [`observation`], [`protocol`]: Search-R1's tags, what the environment answers, the limits;
-//! 4. [`episode`]: the rules that tie them together;
-//! 5. [`probe`], [`pool`]: REX-RAG's mixed sampling (arXiv 2508.08149, section 3.2);
+//! 1. [`Transcript`]: who wrote which token, under which log-probability;
+//! 2. [`Codec`], [`TurnText`]: text to ids and back, and text that grows token by token;
+//! 3. [`Action`], [`observation`], [`Protocol`]: Search-R1's tags, what the environment answers, the limits;
+//! 4. [`Episode`]: the rules that tie them together;
+//! 5. [`Episode::probe`], [`ExplorationPool`]: REX-RAG's mixed sampling (arXiv 2508.08149);
 //! 6. [`rewards`]: exact match and what is reported beside it;
 //! 7. [`retrieval`]: passages, and the index that finds them.
 
-pub mod action;
-pub mod codec;
-pub mod episode;
+mod action;
+mod codec;
+mod episode;
 pub mod observation;
-pub mod pool;
-pub mod probe;
-pub mod protocol;
+mod pool;
+mod probe;
+mod protocol;
 mod python;
 pub mod retrieval;
 pub mod rewards;
-pub mod transcript;
+mod transcript;
 
 pub use action::Action;
 pub use codec::{Codec, TurnText};

@@ -15,6 +15,10 @@ pub fn observation(passages: &[Passage]) -> String {
 /// at most half of what would fit, and dropped if none of its text fits; those behind it are dropped. The block is
 /// always closed.
 pub fn encode_observation(passages: &[Passage], max_tokens: usize, codec: &dyn Codec) -> Vec<u32> {
+    let whole = codec.encode(&observation(passages));
+    if whole.len() <= max_tokens {
+        return whole;
+    }
     let fitting = |body: &str| Some(codec.encode(&enclose(body))).filter(|ids| ids.len() <= max_tokens);
     let mut body = String::new();
     let mut ids = codec.encode(&enclose(""));

@@ -71,7 +71,9 @@ fn check_step(case: &Value) {
     for (i, text) in rows("texts").enumerate() {
         if input["active"][i] == false {
             observations.push(json!({"text": ""}));
-            (dones.push(1), valid.push(0), searches.push(0));
+            dones.push(1);
+            valid.push(0);
+            searches.push(0);
             continue;
         }
         let mut episode = Episode::new(Chars.encode("Q:"));
@@ -100,7 +102,9 @@ fn check_step(case: &Value) {
     assert_eq!(draws.next(), None, "{name}");
     for (_, prompt, _) in &probes {
         observations.push(json!({"revision_prompt_index": prompt}));
-        (dones.push(0), valid.push(1), searches.push(0));
+        dones.push(0);
+        valid.push(1);
+        searches.push(0);
     }
 
     if searching {

@@ -3,11 +3,11 @@
 //! [`Scores`] reads a transcript's segments and trusts only the model's own text. [`official`] holds the official
 //! functions, which read one string; the rest are the pieces of both.
 
-pub mod answer;
-pub mod exact_match;
-pub mod f1;
-pub mod format;
-pub mod normalize;
+mod answer;
+mod exact_match;
+mod f1;
+mod format;
+mod normalize;
 pub mod official;
 mod scores;
 
@@ -15,5 +15,5 @@ pub use answer::answer;
 pub use exact_match::{exact_match, folded_exact_match, sub_exact_match};
 pub use f1::f1;
 pub use format::FormatScore;
-pub use normalize::normalize;
+pub use normalize::{fold, normalize};
 pub use scores::Scores;
