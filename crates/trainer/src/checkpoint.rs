@@ -6,7 +6,7 @@ use crate::optimizer::Optimizer;
 use crate::run_dir::{RunDir, sync_folder};
 use burn::optim::OptimizerRecord;
 use rex_grpo::KeepRatio;
-use rex_model::LoadedModel;
+use rex_model::{LoadedModel, Precision};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,8 @@ pub struct Progress {
     pub keep_ratio: KeepRatio,
 }
 
+/// The size at which transformers splits its checkpoints.
+const SHARD_BYTES: usize = 5_000_000_000;
 const STATE: &str = "state";
 const OPTIMIZER: &str = "state/optimizer.bpk";
 const PROGRESS: &str = "state/progress.json";
@@ -44,7 +46,7 @@ pub fn save(
     let io = |source| TrainError::Io { path: aside.clone(), source };
     remove_if_there(&aside)?;
     fs::create_dir_all(aside.join(STATE)).map_err(io)?;
-    model.save(&aside)?;
+    model.save(&aside, Precision::F32, SHARD_BYTES)?;
     let optimizer_file = aside.join(OPTIMIZER);
     let record = optimizer.state().to_record().into_bytes().map_err(|e| broken(&optimizer_file, e))?;
     fs::write(&optimizer_file, &record[..]).map_err(io)?;

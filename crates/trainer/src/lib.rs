@@ -1,10 +1,10 @@
 //! The REX-RAG training loop: native, with files and a clock, around the three crates that have neither.
 //!
 //! Reading order: [`config`], the experiment file; [`data`], questions and corpora; [`environment`], what the policy acts in;
-//! [`sampler`], which drives a step's episodes; `step`, the story of one training step; `batch` and [`objective`], from
+//! [`sampler`], which drives a step's episodes; `step`, the story of one training step; [`batch`] and [`objective`], from
 //! transcripts to the loss; [`trainer`], the run; [`checkpoint`], [`metrics`] and [`run_dir`], what is left of it.
 
-mod batch;
+pub mod batch;
 pub mod checkpoint;
 pub mod config;
 pub mod data;
@@ -15,8 +15,8 @@ pub mod metrics;
 pub mod objective;
 pub mod observer;
 pub mod optimizer;
-mod questions;
-mod rollout_log;
+pub mod questions;
+pub mod rollout_log;
 pub mod run_dir;
 pub mod sampler;
 mod step;

@@ -48,14 +48,15 @@ pub struct MetricsLog {
 }
 
 impl MetricsLog {
-    /// Opens the log for a run that continues after `step`; later lines, of steps that a crash undid, are dropped.
+    /// Opens the log of a run that goes on after step `done` (`None`: from its start). Later lines, of steps that a crash
+    /// undid, are dropped.
     ///
     /// # Errors
     /// The file system's, with the path.
-    pub fn open(path: &Path, step: usize) -> Result<Self, TrainError> {
+    pub fn open(path: &Path, done: Option<usize>) -> Result<Self, TrainError> {
         let io = |source| TrainError::Io { path: path.to_path_buf(), source };
         let kept: String = match std::fs::read_to_string(path) {
-            Ok(text) => text.lines().filter(|line| keeps(line, step)).map(|line| format!("{line}\n")).collect(),
+            Ok(text) => text.lines().filter(|line| keeps(line, done)).map(|line| format!("{line}\n")).collect(),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(e) => return Err(io(e)),
         };
@@ -74,8 +75,8 @@ impl MetricsLog {
     }
 }
 
-fn keeps(line: &str, step: usize) -> bool {
-    serde_json::from_str::<Metrics>(line).is_ok_and(|metrics| metrics.step() <= step)
+fn keeps(line: &str, done: Option<usize>) -> bool {
+    serde_json::from_str::<Metrics>(line).is_ok_and(|metrics| Some(metrics.step()) <= done)
 }
 
 /// The mean of some numbers; 0 of none.

@@ -106,7 +106,7 @@ impl Trainer {
             questions: QuestionStream::new(questions, shuffle, seed, progress.questions),
             validation: validation.into_iter().take(limit).collect(),
             objective: Objective::new(&config.algorithm, &config.rollout),
-            log: MetricsLog::open(&run.metrics(), progress.step)?,
+            log: MetricsLog::open(&run.metrics(), checkpoint.map(|_| progress.step))?,
             config,
             run,
             environment,

@@ -1,0 +1,55 @@
+//! METHOD §8.7: the same seed gives the same run, and a run that was killed and resumed equals an unbroken one.
+
+#[path = "fixtures/tiny.rs"]
+mod tiny;
+
+use serde_json::{Map, Value};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn rex(config: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rex"));
+    command.arg("train").arg("-c").arg(config).args(words).stdout(Stdio::null());
+    command
+}
+
+/// Every number of `metrics.jsonl` but the timings.
+fn metrics(run: &Path) -> Vec<Map<String, Value>> {
+    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    text.lines()
+        .map(|line| {
+            let mut line: Map<String, Value> = serde_json::from_str(line).unwrap();
+            line.retain(|name, _| !name.starts_with("timing_s/") && !name.starts_with("perf/"));
+            line
+        })
+        .collect()
+}
+
+#[test]
+fn same_seed_same_run_and_resumed_equals_unbroken() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = tiny::write(folder.path(), 1);
+    let run = |name: &str| folder.path().join(name);
+    let run_dir = |name: &str| format!("trainer.run_dir={}", run(name).display());
+    let steps = "trainer.total_steps=4";
+
+    for name in ["unbroken", "again"] {
+        assert!(rex(&config, &[&run_dir(name), steps]).status().unwrap().success());
+    }
+    let unbroken = metrics(&run("unbroken"));
+    assert!(unbroken.iter().any(|line| line["rex/probes_kept"].as_f64() > Some(0.0)), "a probe takes part");
+    assert_eq!(unbroken, metrics(&run("again")));
+
+    // Killed as soon as the second step is on disk, wherever the third then is.
+    let mut child = rex(&config, &[&run_dir("killed"), steps]).spawn().unwrap();
+    let started = Instant::now();
+    while !run("killed").join("checkpoints/step-2").exists() {
+        assert!(started.elapsed() < Duration::from_secs(120), "no checkpoint appeared");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(rex(&config, &[&run_dir("killed"), steps, "--resume"]).status().unwrap().success());
+    assert_eq!(unbroken, metrics(&run("killed")));
+}
