@@ -7,7 +7,7 @@ use burn::tensor::{DType, Device, Tensor};
 
 use crate::cache::LayerCache;
 use crate::config::DecoderConfig;
-use crate::decoder::linear;
+use crate::decoder::{linear, project};
 use crate::norm::RmsNorm;
 use crate::rope::{Rope, Rotation};
 
@@ -88,9 +88,9 @@ impl Attention {
         let (heads, shared, dim) = (self.num_attention_heads, self.num_key_value_heads, self.head_dim);
         let split = |x: Tensor<2>, heads: usize| x.reshape([rows, width, heads, dim]);
 
-        let q = split(self.q_proj.forward(x.clone()), heads);
-        let k = split(self.k_proj.forward(x.clone()), shared);
-        let v = split(self.v_proj.forward(x), shared);
+        let q = split(project(&self.q_proj, x.clone()), heads);
+        let k = split(project(&self.k_proj, x.clone()), shared);
+        let v = split(project(&self.v_proj, x), shared);
         let q = self.q_norm.iter().fold(q, |q, norm| norm.forward(q));
         let k = self.k_norm.iter().fold(k, |k, norm| norm.forward(k));
         let q = rotation.apply(q).mul_scalar((dim as f64).powf(-0.5));
@@ -111,6 +111,6 @@ impl Attention {
         let weights = softmax(scores, 3).cast(dtype).reshape([rows, shared, group * width, keys]);
         let mixed = weights.matmul(v.swap_dims(1, 2));
         let mixed = mixed.reshape([rows, shared, group, width, dim]).permute([0, 3, 1, 2, 4]);
-        self.o_proj.forward(mixed.reshape([rows * width, heads * dim]))
+        project(&self.o_proj, mixed.reshape([rows * width, heads * dim]))
     }
 }

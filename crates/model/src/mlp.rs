@@ -6,7 +6,7 @@ use burn::tensor::activation::silu;
 use burn::tensor::{Device, Tensor};
 
 use crate::config::DecoderConfig;
-use crate::decoder::linear;
+use crate::decoder::{linear, project};
 
 /// SwiGLU (Shazeer, arXiv 2002.05202): `down(silu(gate(x)) · up(x))`.
 #[derive(Module, Debug)]
@@ -28,7 +28,7 @@ impl Mlp {
 
     /// `[tokens, hidden]` to the same shape.
     pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
-        let gate = silu(self.gate_proj.forward(x.clone()));
-        self.down_proj.forward(gate * self.up_proj.forward(x))
+        let gate = silu(project(&self.gate_proj, x.clone()));
+        project(&self.down_proj, gate * project(&self.up_proj, x))
     }
 }
