@@ -62,6 +62,7 @@ impl Aggregation {
             }
             _ => masked.sum(),
         };
-        numerator / denominator
+        // Not a division: Burn 0.22 rounds the divisor to f32 in its gradient.
+        numerator * denominator.recip()
     }
 }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kl {
-    /// `log π_θ − log π_ref` (`kl`): unbiased, of either sign.
+    /// `log π_θ − log π_ref` (`kl`): unbiased, of either sign. Its gradient is that of `log π_θ`, whatever the
+    /// reference: of use as a figure or in a reward, it pulls nowhere as a loss.
     #[serde(alias = "kl")]
     K1,
     /// `|log π_θ − log π_ref|`.

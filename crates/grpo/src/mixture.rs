@@ -19,9 +19,9 @@ pub enum Correction {
 
 /// One transcript of the step, unpadded.
 ///
-/// `probe` tells whether the probe policy *could* have drawn it, which for practical pools is the same as whether it
-/// did: an original that writes a pool prompt by itself is so rare that [`Correction::Trajectory`]'s bias from
-/// calling it an original does not matter.
+/// Strictly, `probe` is for every transcript that the probe policy *could* have drawn, whoever did: the balance
+/// heuristic of [`Correction::Trajectory`] is exact only so. Marking the actual probes counts the transcripts that
+/// the policy would also have written by itself twice, as far as it writes pool prompts by itself (seldom).
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     /// `log π_old` of every token.
@@ -55,12 +55,25 @@ impl Correction {
     /// With `alpha` = 0 there is nothing to correct and all three are `log π_old`, bit for bit, token by token.
     pub fn behaviour(self, rows: &[Row<'_>], alpha: f64) -> Behaviour {
         let old = |row: &Row<'_>| row.log_old.to_vec();
-        let token = |row: &Row<'_>| log_mixture(row.log_old, row.probe, alpha);
+        let token = |row: &Row<'_>| log_mixture(row.log_old, &row.log_mu(), alpha);
         match self {
             Self::Token if alpha > 0.0 => Behaviour::per_token(rows.iter().map(token)),
             Self::Trajectory if alpha > 0.0 => trajectories(rows, alpha),
             _ => Behaviour::per_token(rows.iter().map(old)),
         }
+    }
+}
+
+impl Row<'_> {
+    fn log_mu(&self) -> Vec<f64> {
+        let impossible = || vec![f64::NEG_INFINITY; self.log_old.len()];
+        self.probe.map_or_else(impossible, |probe| probe.log_mu(self.log_old))
+    }
+
+    /// `log [π_mix(o)/π_old(o)]` of the whole transcript.
+    fn log_mix_over_old(&self, alpha: f64) -> f64 {
+        let of_mu = self.probe.map_or(f64::NEG_INFINITY, |probe| probe.log_mu_over_old(self.log_old));
+        log_add_exp((-alpha).ln_1p(), alpha.ln() + of_mu)
     }
 }
 
@@ -70,16 +83,8 @@ impl Behaviour {
     }
 }
 
-fn log_mixture(log_old: &[f64], probe: Option<&Probe>, alpha: f64) -> Vec<f64> {
-    let log_mu = match probe {
-        Some(probe) => probe.log_mu(log_old),
-        None => vec![f64::NEG_INFINITY; log_old.len()],
-    };
-    log_mixture_with(log_old, &log_mu, alpha)
-}
-
 /// `logaddexp(log(1−α) + log π_old, log α + log μ)`, token by token; `log π_old` itself if `alpha` = 0.
-pub fn log_mixture_with(log_old: &[f64], log_mu: &[f64], alpha: f64) -> Vec<f64> {
+pub fn log_mixture(log_old: &[f64], log_mu: &[f64], alpha: f64) -> Vec<f64> {
     if alpha == 0.0 {
         return log_old.to_vec();
     }
@@ -88,7 +93,7 @@ pub fn log_mixture_with(log_old: &[f64], log_mu: &[f64], alpha: f64) -> Vec<f64>
 }
 
 fn trajectories(rows: &[Row<'_>], alpha: f64) -> Behaviour {
-    let log_mix_over_old: Vec<f64> = rows.iter().map(|row| log_mix_over_old(row, alpha)).collect();
+    let log_mix_over_old: Vec<f64> = rows.iter().map(|row| row.log_mix_over_old(alpha)).collect();
     let weights = log_mix_over_old.iter().map(|log| (-log).exp());
     let log_mean_weight = (weights.sum::<f64>() / rows.len() as f64).ln();
     let spread = |(row, log): (&Row<'_>, &f64)| {
@@ -100,11 +105,6 @@ fn trajectories(rows: &[Row<'_>], alpha: f64) -> Behaviour {
         log_probs: rows.iter().zip(&log_mix_over_old).map(spread).collect(),
         level: RatioLevel::Transcript,
     }
-}
-
-fn log_mix_over_old(row: &Row<'_>, alpha: f64) -> f64 {
-    let of_mu = row.probe.map_or(f64::NEG_INFINITY, |probe| probe.log_mu_over_old(row.log_old));
-    log_add_exp((-alpha).ln_1p(), alpha.ln() + of_mu)
 }
 
 /// `log(e^a + e^b)` without overflow; infinities of either sign are values.
