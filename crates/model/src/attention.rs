@@ -7,7 +7,7 @@ use burn::tensor::{DType, Device, Tensor};
 
 use crate::cache::LayerCache;
 use crate::config::DecoderConfig;
-use crate::decoder::{linear, project};
+use crate::decoder::{linear, product, project};
 use crate::norm::RmsNorm;
 use crate::rope::{Rope, Rotation};
 
@@ -22,8 +22,8 @@ pub struct Attention {
     pub q_norm: Option<RmsNorm>,
     pub k_norm: Option<RmsNorm>,
     num_attention_heads: usize,
-    num_key_value_heads: usize,
-    head_dim: usize,
+    pub(crate) num_key_value_heads: usize,
+    pub(crate) head_dim: usize,
 }
 
 /// Where the tokens of one forward pass stand, computed once and used by every layer.
@@ -94,22 +94,22 @@ impl Attention {
         let q = self.q_norm.iter().fold(q, |q, norm| norm.forward(q));
         let k = self.k_norm.iter().fold(k, |k, norm| norm.forward(k));
         let q = rotation.apply(q).mul_scalar((dim as f64).powf(-0.5));
-        let k = rotation.apply(k);
+        let (k, v) = (rotation.apply(k).swap_dims(1, 2), v.swap_dims(1, 2));
         let (k, v) = match cache {
             Some(cache) => cache.append(k, v),
             None => (k, v),
         };
-        let keys = k.dims()[1];
+        let keys = k.dims()[2];
 
         // The query heads that share a key head become the rows of one product, so no key is copied per head.
         let group = heads / shared;
         let q = q.reshape([rows, width, shared, group, dim]).permute([0, 2, 3, 1, 4]);
         let q = q.reshape([rows, shared, group * width, dim]);
-        let scores = q.matmul(k.permute([0, 2, 3, 1]));
+        let scores = product(q, k.swap_dims(2, 3));
         let dtype = scores.dtype();
         let scores = scores.reshape([rows, heads, width, keys]).cast(DType::F32) + mask.clone();
         let weights = softmax(scores, 3).cast(dtype).reshape([rows, shared, group * width, keys]);
-        let mixed = weights.matmul(v.swap_dims(1, 2));
+        let mixed = weights.matmul(v);
         let mixed = mixed.reshape([rows, shared, group, width, dim]).permute([0, 3, 1, 2, 4]);
         project(&self.o_proj, mixed.reshape([rows * width, heads * dim]))
     }

@@ -15,7 +15,8 @@ use crate::log_probs::ids;
 #[derive(Debug)]
 pub struct Cache {
     layers: Vec<Buffers>,
-    features: usize,
+    heads: usize,
+    head_dim: usize,
     dtype: DType,
     device: Device,
     /// Slots and tokens a slot for which there is memory.
@@ -35,7 +36,8 @@ struct Row {
     len: usize,
 }
 
-/// One layer's keys and values, `[slots * tokens, heads * head_dim]` each; empty until the first token.
+/// One layer's keys and values, `[slots * heads * tokens, head_dim]` each: a head's tokens lie together, as attention
+/// reads them. `None` until memory is reserved.
 #[derive(Debug, Default)]
 struct Buffers {
     keys: Option<Tensor<2>>,
@@ -52,7 +54,7 @@ pub struct Extension<'c> {
 /// One layer's part of an [`Extension`].
 pub(crate) struct LayerCache<'c> {
     buffers: &'c mut Buffers,
-    /// Where the new tokens go, `[rows * width]`.
+    /// Where the new keys and values go, `[rows * heads * width]`.
     places: Tensor<1, Int>,
     allocated: (usize, usize),
     keys: usize,
@@ -64,10 +66,12 @@ const BLOCK: usize = 128;
 impl Cache {
     /// An empty cache for this decoder, on its device without automatic differentiation.
     pub fn new(decoder: &Decoder) -> Self {
-        let keys = decoder.layers[0].self_attn.k_proj.weight.val();
+        let attention = &decoder.layers[0].self_attn;
+        let keys = attention.k_proj.weight.val();
         Self {
             layers: decoder.layers.iter().map(|_| Buffers::default()).collect(),
-            features: keys.dims()[1],
+            heads: attention.num_key_value_heads,
+            head_dim: attention.head_dim,
             dtype: keys.dtype(),
             device: keys.device(),
             allocated: (0, 0),
@@ -180,18 +184,19 @@ impl Cache {
         // Rows are opened one at a time: half again as many slots keep the copies linear.
         let grown = if self.slots.len() > slots { self.slots.len().max(slots * 3 / 2) } else { slots };
         let allocated = (grown, tokens.max(capacity).max(1).next_multiple_of(BLOCK));
+        let (heads, dim) = (self.heads, self.head_dim);
         for layer in &mut self.layers {
             for buffer in [&mut layer.keys, &mut layer.values] {
-                let shape = [allocated.0, allocated.1, self.features];
-                let empty = Tensor::<3>::zeros(shape, (&self.device, self.dtype));
+                let shape = [allocated.0, heads, allocated.1, dim];
+                let empty = Tensor::<4>::zeros(shape, (&self.device, self.dtype));
                 let filled = match buffer.take() {
                     None => empty,
                     Some(old) => {
-                        let old = old.reshape([slots, capacity, self.features]);
-                        empty.slice_assign([0..slots, 0..capacity, 0..self.features], old)
+                        let old = old.reshape([slots, heads, capacity, dim]);
+                        empty.slice_assign([0..slots, 0..heads, 0..capacity, 0..dim], old)
                     }
                 };
-                *buffer = Some(filled.reshape([allocated.0 * allocated.1, self.features]));
+                *buffer = Some(filled.reshape([allocated.0 * heads * allocated.1, dim]));
             }
         }
         self.allocated = allocated;
@@ -199,10 +204,8 @@ impl Cache {
 
     /// Copies the first `len` tokens from slot to slot, for every `(from, to, len)` at once.
     fn copy(&mut self, moves: &[(usize, usize, usize)]) {
-        let capacity = self.allocated.1;
-        let places = |slot: usize, len: usize| (0..len).map(move |t| (slot * capacity + t) as i32);
-        let from: Vec<i32> = moves.iter().flat_map(|&(from, _, len)| places(from, len)).collect();
-        let to: Vec<i32> = moves.iter().flat_map(|&(_, to, len)| places(to, len)).collect();
+        let from: Vec<i32> = moves.iter().flat_map(|&(from, _, len)| self.places(from, 0, len)).collect();
+        let to: Vec<i32> = moves.iter().flat_map(|&(_, to, len)| self.places(to, 0, len)).collect();
         if from.is_empty() {
             return;
         }
@@ -213,6 +216,15 @@ impl Cache {
                 write(buffer, to.clone(), moved);
             }
         }
+    }
+
+    /// Where a slot keeps its tokens `start..start + len`, head by head.
+    fn places(&self, slot: usize, start: usize, len: usize) -> impl Iterator<Item = i32> {
+        let (heads, capacity) = (self.heads, self.allocated.1);
+        (0..heads).flat_map(move |head| {
+            let first = (slot * heads + head) * capacity + start;
+            (first..first + len).map(|place| place as i32)
+        })
     }
 }
 
@@ -233,10 +245,8 @@ impl Extension<'_> {
 
     pub(crate) fn layers(&mut self) -> impl Iterator<Item = LayerCache<'_>> {
         let (keys, width, allocated) = (self.keys(), self.width, self.cache.allocated);
-        let places = self.starts.iter().enumerate().flat_map(|(slot, start)| {
-            let first = slot * allocated.1 + start;
-            (first..first + width).map(|place| place as i32)
-        });
+        let places = self.starts.iter().enumerate();
+        let places = places.flat_map(|(slot, start)| self.cache.places(slot, *start, width));
         let places = ids(&places.collect::<Vec<_>>(), &self.cache.device);
         let layers = self.cache.layers.iter_mut();
         layers.map(move |buffers| LayerCache { buffers, places: places.clone(), allocated, keys })
@@ -244,14 +254,15 @@ impl Extension<'_> {
 }
 
 impl LayerCache<'_> {
-    /// Appends `[rows, width, heads, head_dim]` and returns all keys and values of the rows, `[rows, keys, heads, head_dim]`.
+    /// Appends `[rows, heads, width, head_dim]` and returns all keys and values of the rows, `[rows, heads, keys,
+    /// head_dim]`.
     pub(crate) fn append(self, keys: Tensor<4>, values: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
-        let [rows, width, heads, dim] = keys.dims();
+        let [rows, heads, width, dim] = keys.dims();
         let add = |buffer: &mut Option<Tensor<2>>, new: Tensor<4>| {
-            write(buffer, self.places.clone(), new.reshape([rows * width, heads * dim]));
+            write(buffer, self.places.clone(), new.reshape([rows * heads * width, dim]));
             let (slots, capacity) = self.allocated;
-            let all = buffer.as_ref().expect("reserved").clone().reshape([slots, capacity, heads, dim]);
-            all.slice([0..rows, 0..self.keys])
+            let all = buffer.as_ref().expect("reserved").clone().reshape([slots, heads, capacity, dim]);
+            all.slice([0..rows, 0..heads, 0..self.keys])
         };
         (add(&mut self.buffers.keys, keys), add(&mut self.buffers.values, values))
     }

@@ -127,8 +127,8 @@ pub(crate) fn project(map: &Linear, x: Tensor<2>) -> Tensor<2> {
 
 /// `a b`, turned around as `(bᵀ aᵀ)ᵀ` where `a` has few rows, as in decoding: on the CPU the large factor is then read in
 /// place and in order instead of being packed first, 1.5 to 2 times as fast for 8 rows. The transposes are views.
-fn product(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
-    match a.dims()[0] {
+pub(crate) fn product<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
+    match a.dims()[D - 2] {
         2..=32 => b.transpose().matmul(a.transpose()).transpose(),
         _ => a.matmul(b),
     }

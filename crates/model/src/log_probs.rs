@@ -1,6 +1,5 @@
 //! Log-probabilities of given tokens: the training forward.
 
-use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, Device, IndexingUpdateOp, Int, Tensor, TensorData};
 
 use crate::decoder::Decoder;
@@ -61,7 +60,10 @@ impl Decoder {
             let targets: Vec<i32> = targets[start..start + count].iter().map(|id| *id as i32).collect();
             let targets = ids(&targets, &device).reshape([count, 1]);
             let logits = self.logits(hidden).cast(DType::F32).div_scalar(temperature);
-            log_softmax(logits, 1).gather(1, targets).reshape([count])
+            // A log-softmax that is gathered before the normaliser is subtracted: one tensor over the vocabulary less.
+            let shifted = logits.clone() - logits.detach().max_dim(1);
+            let chosen = shifted.clone().gather(1, targets);
+            (chosen - shifted.exp().sum_dim(1).log()).reshape([count])
         });
         Tensor::cat(chunks.collect(), 0)
     }
