@@ -77,10 +77,14 @@ struct Pending {
 
 impl<'m> Engine<'m> {
     /// # Panics
-    /// If the temperature is not positive.
+    /// If the temperature is not positive, or the decoder records gradients.
     pub fn new(decoder: &'m Decoder, sampling: Sampling) -> Self {
         let temperature = sampling.temperature();
         assert!(temperature > 0.0, "temperature {temperature}: sample at a positive one, or greedily");
+        assert!(
+            !decoder.device().is_autodiff(),
+            "generate with `decoder.valid()`: a cache would keep every step's graph"
+        );
         Self { decoder, sampling, cache: Cache::new(decoder), tokens: TokenCounts::default() }
     }
 
