@@ -87,6 +87,15 @@ mod tests {
     }
 
     #[test]
+    fn the_official_prefix_length_counts_retrieved_tokens_and_falls_short() {
+        let z: f64 = 0.4;
+        let official = Probe { prefix_tokens: 4, ..probe(z.ln()) };
+        let log_mu = official.log_mu(&LOG_OLD);
+        let gain: f64 = [0, 1, 3].iter().map(|&t: &usize| log_mu[t] - LOG_OLD[t]).sum();
+        assert!((gain.exp() - z.powf(-0.75)).abs() < 1e-12);
+    }
+
+    #[test]
     fn the_whole_is_the_product_of_the_trainable_tokens() {
         let probe = probe(0.4_f64.ln());
         let log_mu = probe.log_mu(&LOG_OLD);

@@ -74,23 +74,23 @@ impl PolicyLoss {
         let log_ratio = self.log_ratio(&input);
         let ratio = log_ratio.clone().exp();
         let log_probs = input.log_probs;
-        let gain = -input.advantages;
+        let cost = -input.advantages;
         let (loss, clipped) = match *self {
             Self::Clipped { clip_ratio_low, clip_ratio_high, dual_clip } => {
-                let (loss, clipped) = pessimistic(gain.clone(), ratio, clip_ratio_low, clip_ratio_high);
+                let (loss, clipped) = pessimistic(cost.clone(), ratio, clip_ratio_low, clip_ratio_high);
                 match dual_clip {
-                    Some(limit) => at_most(loss, clipped, gain, limit),
+                    Some(limit) => at_most(loss, clipped, cost, limit),
                     None => (loss, clipped),
                 }
             }
             Self::Gspo { clip_ratio_low, clip_ratio_high } => {
-                pessimistic(gain, ratio, clip_ratio_low, clip_ratio_high)
+                pessimistic(cost, ratio, clip_ratio_low, clip_ratio_high)
             }
             Self::Cispo { clip_ratio_low, clip_ratio_high } => {
                 let ratio = ratio.detach();
                 let bounded = ratio.clone().clamp(1.0 - clip_ratio_low, 1.0 + clip_ratio_high);
                 let clipped = ratio.not_equal(bounded.clone());
-                (gain * bounded * log_probs, clipped)
+                (cost * bounded * log_probs, clipped)
             }
         };
         PolicyTerm { loss, log_ratio: log_ratio.detach(), clipped }
@@ -118,23 +118,23 @@ impl PolicyLoss {
     }
 }
 
-/// `max(gain·ρ, gain·clip(ρ))`, and where the second is larger.
-fn pessimistic(gain: Tensor<2>, ratio: Tensor<2>, low: f64, high: f64) -> (Tensor<2>, Tensor<2, Bool>) {
-    let plain = gain.clone() * ratio.clone();
-    let bounded = gain * ratio.clamp(1.0 - low, 1.0 + high);
+/// `max(cost·ρ, cost·clip(ρ))`, cost = `−A`, and where the second is larger.
+fn pessimistic(cost: Tensor<2>, ratio: Tensor<2>, low: f64, high: f64) -> (Tensor<2>, Tensor<2, Bool>) {
+    let plain = cost.clone() * ratio.clone();
+    let bounded = cost * ratio.clamp(1.0 - low, 1.0 + high);
     let clipped = bounded.clone().greater(plain.clone());
     (plain.mask_where(clipped.clone(), bounded), clipped)
 }
 
-/// The dual clip: `min(loss, gain·limit)` where the advantage is negative.
+/// The dual clip: `min(loss, cost·limit)` where the advantage is negative.
 fn at_most(
     loss: Tensor<2>,
     clipped: Tensor<2, Bool>,
-    gain: Tensor<2>,
+    cost: Tensor<2>,
     limit: f64,
 ) -> (Tensor<2>, Tensor<2, Bool>) {
-    let ceiling = (gain.clone() * limit).expand(loss.shape());
-    let negative = gain.greater_scalar(0.0).expand(loss.shape());
+    let ceiling = (cost.clone() * limit).expand(loss.shape());
+    let negative = cost.greater_scalar(0.0).expand(loss.shape());
     let over = loss.clone().greater(ceiling.clone()).bool_and(negative);
     (loss.mask_where(over.clone(), ceiling), clipped.bool_or(over))
 }
