@@ -218,7 +218,7 @@ mod tests {
             (r#", "vocab_size": null"#, ["vocab_size", "missing"]),
             (r#", "vocab_size": 0"#, ["vocab_size", "0"]),
             (r#", "hidden_size": -16"#, ["hidden_size", "-16"]),
-            (r#", "hidden_size": 1e30"#, ["hidden_size", "1e30"]),
+            (r#", "hidden_size": 1e30"#, ["hidden_size", "1e+30"]),
             (r#", "hidden_size": "16""#, ["hidden_size", "16"]),
             (r#", "num_attention_heads": 3"#, ["num_attention_heads", "3"]),
             (r#", "num_attention_heads": 0"#, ["num_attention_heads", "0"]),

@@ -3,15 +3,17 @@
 mod fixtures;
 
 use std::{
+    collections::BTreeMap,
+    f64::consts::PI,
     fs,
-    io::{Cursor, Write},
+    io::Cursor,
     path::{Path, PathBuf},
 };
 
 use burn::tensor::Device;
-use candle_core::quantized::gguf_file;
+use candle_core::quantized::{GgmlDType, QTensor, gguf_file};
 use fixtures::{FOLDERS, parameters, path};
-use rex_model::{DecoderConfig, HuggingFaceFiles, LoadedModel, Precision, load};
+use rex_model::{DecoderConfig, HuggingFaceFiles, LoadedModel, Precision, RopeScaling, load};
 use safetensors::{Dtype, SafeTensors, serialize_to_file, tensor::TensorView};
 use tempfile::TempDir;
 
@@ -282,22 +284,52 @@ fn an_output_matrix_beside_a_tied_embedding_is_ignored() {
     assert!(load(folder.path(), &device()).is_ok());
 }
 
-/// The file `llama.gguf` with changed metadata and without some tensors.
+/// The file `llama.gguf` with changed metadata and without some tensor.
 fn gguf(change: &[(&str, gguf_file::Value)], without: &str) -> Vec<u8> {
+    edit_gguf(change, |tensors| drop(tensors.remove(without)))
+}
+
+fn edit_gguf(change: &[(&str, gguf_file::Value)], edit: impl Fn(&mut BTreeMap<String, QTensor>)) -> Vec<u8> {
     let mut original = Cursor::new(fs::read(path("llama.gguf")).unwrap());
     let content = gguf_file::Content::read(&mut original).unwrap();
     let mut metadata = content.metadata.clone();
     metadata.extend(change.iter().map(|(key, value)| (key.to_string(), value.clone())));
     let metadata: Vec<_> = metadata.iter().map(|(key, value)| (key.as_str(), value)).collect();
-    let names = content.tensor_infos.keys().filter(|name| *name != without);
-    let tensors: Vec<_> = names
-        .map(|name| (name.as_str(), content.tensor(&mut original, name, &candle_core::Device::Cpu).unwrap()))
-        .collect();
-    let tensors: Vec<_> = tensors.iter().map(|(name, tensor)| (*name, tensor)).collect();
+    let mut tensor = |name: &String| content.tensor(&mut original, name, &candle_core::Device::Cpu).unwrap();
+    let mut tensors: BTreeMap<_, _> =
+        content.tensor_infos.keys().map(|name| (name.clone(), tensor(name))).collect();
+    edit(&mut tensors);
+    let tensors: Vec<_> = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
     let mut out = Cursor::new(Vec::new());
     gguf_file::write(&mut out, &metadata, &tensors).unwrap();
-    out.flush().unwrap();
     out.into_inner()
+}
+
+/// llama.cpp's converter divides frequencies of `500000^(-i/4)` by these for Llama 3.1.
+#[test]
+fn rotary_divisors_become_the_scaling_they_came_from() {
+    use gguf_file::Value::F32;
+    let read = |divisors: [f32; 4]| {
+        let bytes = edit_gguf(&[("llama.rope.freq_base", F32(500_000.0))], |tensors| {
+            let tensor = candle_core::Tensor::new(&divisors, &candle_core::Device::Cpu).unwrap();
+            tensors.insert("rope_freqs.weight".into(), QTensor::quantize(&tensor, GgmlDType::F32).unwrap());
+        });
+        read_gguf(&bytes).map(|model| model.config.rope_scaling)
+    };
+    let wavelength = 2.0 * PI * 500_000_f64.sqrt();
+    let smooth = (8192.0 / wavelength - 1.0) / 3.0;
+    let blend = 1.0 / ((1.0 - smooth) / 8.0 + smooth);
+    let llama3 = RopeScaling::Llama3 {
+        factor: 8.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_max_position_embeddings: 8192,
+    };
+    assert_eq!(read([1.0, 1.0, blend as f32, 8.0]), Ok(Some(llama3)));
+    for other in [[1.0, 1.0, 4.0, 8.0], [0.0; 4], [f32::NAN; 4]] {
+        let message = read(other).unwrap_err();
+        assert!(message.contains("rope_freqs.weight"), "{message}");
+    }
 }
 
 fn read_gguf(bytes: &[u8]) -> Result<LoadedModel, String> {

@@ -25,7 +25,7 @@ pub enum WeightsError {
     MissingTensor { name: String, files: String },
     #[error("{files} hold tensors that this architecture does not have: {names}")]
     UnexpectedTensors { names: String, files: String },
-    #[error("tensor `{name}` has shape {found:?}, config.json implies {expected:?}")]
+    #[error("tensor `{name}` has shape {found:?}, the configuration implies {expected:?}")]
     Shape { name: String, found: Vec<usize>, expected: Vec<usize> },
     #[error("tensor `{name}` is of type {found}; supported: F32, F16, BF16")]
     Type { name: String, found: String },

@@ -1,8 +1,8 @@
 //! Checkpoints: Hugging Face folders (read and written) and GGUF files (read).
 //!
-//! Both are a [`TensorSource`](source): named tensors that are read one at a time, as f32, into the decoder's
-//! parameters. A missing, unexpected, misshapen or non-finite tensor is an error that names it. The readers take
-//! anything that is `Read + Seek`, so a browser can hand in bytes; [`load`] opens a path.
+//! Both are sources of named tensors that are read one at a time, as f32, into the decoder's parameters. A missing,
+//! unexpected, misshapen or non-finite tensor is an error that names it. The readers take anything that is
+//! `Read + Seek`, so a browser can hand in bytes; [`load`] opens a path.
 
 mod error;
 #[cfg(not(target_family = "wasm"))]

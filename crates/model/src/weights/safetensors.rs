@@ -205,13 +205,14 @@ impl View for OutputTensor {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        let values = (self.values)();
-        match self.precision {
-            Precision::F32 => values.into_iter().flat_map(f32::to_le_bytes).collect(),
-            Precision::Bf16 => {
-                values.into_iter().flat_map(|value| bf16::from_f32(value).to_le_bytes()).collect()
+        let mut bytes = Vec::with_capacity(self.data_len());
+        for value in (self.values)() {
+            match self.precision {
+                Precision::F32 => bytes.extend_from_slice(&value.to_le_bytes()),
+                Precision::Bf16 => bytes.extend_from_slice(&bf16::from_f32(value).to_le_bytes()),
             }
         }
+        bytes.into()
     }
 
     fn data_len(&self) -> usize {
