@@ -55,9 +55,17 @@ fn accepted_questions() {
     // By content, not by name; and several gzip members in a row, as `cat a.gz b.gz` makes them.
     check("nq_test.jsonl", &gzip(ROW.as_bytes()), &one);
     check("nq_test.jsonl.gz", ROW.as_bytes(), &one);
-    check("nq_test", &[gzip(format!("{ROW}\n").as_bytes()), gzip(ROW.as_bytes())].concat(), &[one[0], one[0]]);
+    check(
+        "nq_test",
+        &[gzip(format!("{ROW}\n").as_bytes()), gzip(ROW.as_bytes())].concat(),
+        &[one[0], one[0]],
+    );
     check("x.jsonl", br#"{"question":"Who?","golden_answers":["A"]}"#, &[("1", "Who?", "x")]);
-    check("x.jsonl", br#"{"id":7,"question":"Who?","golden_answers":"A","data_source":"nq"}"#, &[("7", "Who?", "nq")]);
+    check(
+        "x.jsonl",
+        br#"{"id":7,"question":"Who?","golden_answers":"A","data_source":"nq"}"#,
+        &[("7", "Who?", "nq")],
+    );
     let source = br#"{"question":"Who?","golden_answers":["A"],"metadata":{"data_source":"musique"}}"#;
     check("x.jsonl", source, &[("1", "Who?", "musique")]);
 }
@@ -96,7 +104,10 @@ fn refused_questions() {
     };
     answers("7", "the field `golden_answers` must be a list of strings, but is a number");
     answers("{}", "the field `golden_answers` must be a list of strings, but is an object");
-    answers(r#"["A",true]"#, "the field `golden_answers` must be a list of strings only, but is true or false");
+    answers(
+        r#"["A",true]"#,
+        "the field `golden_answers` must be a list of strings only, but is true or false",
+    );
     answers("[]", "`golden_answers` is empty; give at least one answer or remove the question");
     let id = r#"{"id":[],"question":"?","golden_answers":["A"]}"#;
     row(id, "the field `id` must be a string or an integer, but is a list");
@@ -159,7 +170,9 @@ fn search_r1_parquet() {
     assert_eq!(id, "nq_test_30");
     assert_eq!(question, "when was the first hunger games book published?");
     assert_eq!(golden_answers, &["September 14, 2008", "2008"]);
-    assert!(prompt.as_ref().unwrap().ends_with("Question: when was the first hunger games book published?\n"));
+    assert!(
+        prompt.as_ref().unwrap().ends_with("Question: when was the first hunger games book published?\n")
+    );
 }
 
 #[test]
@@ -216,7 +229,10 @@ fn a_missing_file_is_named() {
 fn the_mini_data_is_read() {
     let questions = read_questions(&mini("mini_questions.jsonl")).unwrap();
     let count = |source: &str| questions.iter().filter(|question| question.data_source == source).count();
-    assert_eq!((questions.len(), count("hotpotqa"), count("2wikimultihopqa"), count("musique")), (60, 20, 20, 20));
+    assert_eq!(
+        (questions.len(), count("hotpotqa"), count("2wikimultihopqa"), count("musique")),
+        (60, 20, 20, 20)
+    );
     let corpus = read_corpus(&[mini("mini_corpus.jsonl")]).unwrap();
     assert_eq!(corpus.len(), 608);
     assert!(corpus[0].contents.starts_with("\"Ercole Grandi\"\n"));

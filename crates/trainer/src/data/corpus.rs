@@ -31,7 +31,8 @@ impl Iterator for Corpus {
 
 fn document(mut object: Object) -> Result<Document, DataError> {
     const NEEDED: &str = "a passage has `id` and `contents` (the title in quotes, a line break, the text)";
-    let id = object.id()?.ok_or_else(|| object.problem(RowProblem::Missing { field: "id", needed: NEEDED }))?;
+    let id =
+        object.id()?.ok_or_else(|| object.problem(RowProblem::Missing { field: "id", needed: NEEDED }))?;
     let contents = object.text("contents", NEEDED)?;
     Ok(Document { id, contents })
 }

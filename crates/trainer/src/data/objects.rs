@@ -42,13 +42,17 @@ impl Objects {
     }
 
     fn next_object(&mut self) -> Result<Option<Object>, DataError> {
-        let mut empty = self.line == 0;
+        let first = self.line == 0;
         loop {
             self.bytes.clear();
             let count = self.reader.read_until(b'\n', &mut self.bytes).map_err(|error| self.broken(error))?;
             if count == 0 {
                 let file = self.file.to_path_buf();
-                return if empty { Err(DataError::File { file, problem: FileProblem::Empty }) } else { Ok(None) };
+                return if first {
+                    Err(DataError::File { file, problem: FileProblem::Empty })
+                } else {
+                    Ok(None)
+                };
             }
             self.line += 1;
             let place = Place { file: self.file.clone(), unit: Unit::Line, number: self.line };
@@ -57,11 +61,12 @@ impl Objects {
             if self.line == 1 {
                 text = text.trim_start_matches('\u{feff}');
             }
-            if text.trim().is_empty() {
+            text = text.trim_end();
+            if text.is_empty() {
                 continue;
             }
-            empty = false;
-            let fields = serde_json::from_str(text).map_err(|error| problem(RowProblem::Json(reason(&error))))?;
+            let fields =
+                serde_json::from_str(text).map_err(|error| problem(RowProblem::Json(reason(&error))))?;
             return Ok(Some(Object { place, fields }));
         }
     }
@@ -99,7 +104,9 @@ impl Object {
     pub(super) fn text(&mut self, field: &'static str, needed: &'static str) -> Result<String, DataError> {
         match self.fields.remove(field) {
             None | Some(Value::Null) => Err(self.problem(RowProblem::Missing { field, needed })),
-            Some(Value::String(text)) if text.trim().is_empty() => Err(self.problem(RowProblem::NoText { field })),
+            Some(Value::String(text)) if text.trim().is_empty() => {
+                Err(self.problem(RowProblem::NoText { field }))
+            }
             Some(Value::String(text)) => Ok(text),
             Some(other) => Err(self.wrong(field, "a string", &other)),
         }

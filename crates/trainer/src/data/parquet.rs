@@ -4,6 +4,7 @@ use super::error::{DataError, FileProblem, Place, Unit};
 use super::objects::Object;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Row;
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
@@ -19,18 +20,22 @@ pub(super) fn is_parquet(path: &Path) -> Result<bool, DataError> {
 }
 
 pub(super) fn rows(path: &Path) -> Result<Vec<Object>, DataError> {
-    let file: Arc<Path> = path.into();
     let fault = |problem| DataError::File { file: path.to_path_buf(), problem };
-    let broken = |error: ParquetError| fault(FileProblem::Parquet(error.to_string()));
-    let opened = File::open(path).map_err(|source| DataError::Read { file: path.to_path_buf(), source })?;
-    let reader = SerializedFileReader::new(opened).map_err(broken)?;
-    let mut objects = Vec::new();
-    for (index, row) in reader.get_row_iter(None).map_err(broken)?.enumerate() {
-        let Value::Object(fields) = row.map_err(broken)?.to_json_value() else {
-            unreachable!("a row has named columns")
-        };
-        let place = Place { file: file.clone(), unit: Unit::Row, number: index as u64 + 1 };
-        objects.push(Object { place, fields });
+    let file = File::open(path).map_err(|source| DataError::Read { file: path.to_path_buf(), source })?;
+    // The parquet crate asserts some of what a damaged file breaks.
+    let rows = std::panic::catch_unwind(|| -> Result<Vec<Row>, ParquetError> {
+        SerializedFileReader::new(file)?.get_row_iter(None)?.collect()
+    });
+    let damaged = |_| ParquetError::General("its pages make no sense".to_string());
+    let rows =
+        rows.map_err(damaged).flatten().map_err(|error| fault(FileProblem::Parquet(error.to_string())))?;
+    if rows.is_empty() {
+        return Err(fault(FileProblem::Empty));
     }
-    if objects.is_empty() { Err(fault(FileProblem::Empty)) } else { Ok(objects) }
+    let file: Arc<Path> = path.into();
+    let object = |(row, number): (Row, u64)| {
+        let Value::Object(fields) = row.to_json_value() else { unreachable!("a row has named columns") };
+        Object { place: Place { file: file.clone(), unit: Unit::Row, number }, fields }
+    };
+    Ok(rows.into_iter().zip(1..).map(object).collect())
 }
