@@ -5,7 +5,6 @@ use crate::args::{Experiment, Output};
 use crate::device;
 use anyhow::Result;
 use console::{Style, style};
-use rex_model::Sampling;
 use rex_rollout::{Author, Episode};
 use rex_trainer::config::Config;
 use rex_trainer::data::Question;
@@ -45,6 +44,7 @@ pub fn run(args: AskArgs, output: Output) -> Result<()> {
         golden_answers: args.gold,
         data_source: "ask".to_string(),
         metadata: serde_json::Value::Null,
+        prompt: None,
     };
     let task = environment.task(&question)?;
     let probing = environment.probing().map(|p| rex_trainer::Probing { probability: 1.0, ..p });

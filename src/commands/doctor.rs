@@ -15,7 +15,7 @@ pub fn run(_: DoctorArgs, output: Output) -> Result<()> {
     let cores = std::thread::available_parallelism()?.get();
     let memory = sysinfo::System::new_with_specifics(
         sysinfo::RefreshKind::nothing().with_memory(sysinfo::MemoryRefreshKind::everything()),
-    );
+    )?;
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let mut devices = Vec::new();
     for name in device::COMPILED {

@@ -5,7 +5,6 @@ use super::sampling;
 use crate::args::{Experiment, Output};
 use crate::device;
 use anyhow::Result;
-use rex_model::Sampling;
 use rex_trainer::config::Config;
 use rex_trainer::data::read_questions;
 use rex_trainer::{Environment, Event, SourceScores, evaluate};
