@@ -1,6 +1,7 @@
 //! The BM25 index: what it finds, that it answers anything, and that it does not depend on how it was built.
 
 #[path = "../../../tests/fixtures/recorded.rs"]
+#[allow(dead_code, unreachable_pub)]
 mod recorded;
 
 use proptest::prelude::*;
@@ -212,6 +213,9 @@ fn a_build_replaces_the_old_index_at_once() {
     assert_eq!(ids(&new.search("zebra", 1).unwrap()), ["new"]);
     assert_eq!(names().len(), files, "the old files are gone: {:?}", names());
     assert!(folder.join("notes.txt").exists());
+    // Whoever may read the user's other files may read the index.
+    let permissions = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions();
+    assert_eq!(permissions("meta.json"), permissions("notes.txt"));
     // Whoever had it open still reads the old one.
     if cfg!(unix) {
         assert_eq!(ids(&old.search("zebra", 1).unwrap()), ["old"]);

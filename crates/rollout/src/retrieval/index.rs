@@ -7,7 +7,7 @@ use tantivy::directory::RamDirectory;
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::store::StoreReader;
 use tantivy::tokenizer::TextAnalyzer;
-use tantivy::{Index, InvertedIndexReader, SegmentReader, TantivyDocument, Term};
+use tantivy::{Index, IndexSettings, InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 
 /// Blocks of stored documents that each segment keeps decompressed.
 const CACHED_BLOCKS: usize = 64;
@@ -38,8 +38,10 @@ impl Bm25Index {
     pub fn in_memory(documents: impl IntoIterator<Item = Document>) -> Result<Self, IndexError> {
         /// What the postings of one segment may take; without threads there is only one, however large.
         const MEMORY_BUDGET: usize = 1 << 30;
+        let settings = IndexSettings { docstore_compress_dedicated_thread: false, ..Default::default() };
         let (builder, fields) = schema::new_index();
-        let mut writer = builder.single_segment_index_writer(RamDirectory::create(), MEMORY_BUDGET)?;
+        let mut writer =
+            builder.settings(settings).single_segment_index_writer(RamDirectory::create(), MEMORY_BUDGET)?;
         for (position, document) in documents.into_iter().enumerate() {
             writer.add_document(fields.encode(document, position as u64))?;
         }
