@@ -119,5 +119,5 @@ fn retriever(config: &Config) -> Result<Box<dyn Retriever>, TrainError> {
         let hint = "name corpus files (JSONL), or an index made by `rex index build` as retriever.index";
         return Err(TrainError::Missing { key: "retriever.corpus", hint });
     }
-    Ok(Box::new(Bm25Index::in_memory(read_corpus(&settings.corpus))?))
+    Ok(Box::new(Bm25Index::in_memory(read_corpus(&settings.corpus)?)?))
 }
