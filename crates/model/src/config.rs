@@ -94,14 +94,14 @@ impl DecoderConfig {
                 return Err(ConfigError::invalid(field, value, format!("expected 1 to {MAX_SIZE}")));
             }
         }
-        if self.head_dim % 2 != 0 {
+        if !self.head_dim.is_multiple_of(2) {
             return Err(ConfigError::invalid(
                 "head_dim",
                 self.head_dim,
                 "rotary positions need an even number",
             ));
         }
-        if self.num_attention_heads % self.num_key_value_heads != 0 {
+        if !self.num_attention_heads.is_multiple_of(self.num_key_value_heads) {
             let expected = format!("it must divide num_attention_heads = {}", self.num_attention_heads);
             return Err(ConfigError::invalid("num_key_value_heads", self.num_key_value_heads, expected));
         }

@@ -111,7 +111,7 @@ impl<R: Read + Seek> TensorSource for Gguf<R> {
         };
         let rows = self.shapes[name][0];
         match heads {
-            Ok(Some(heads)) if heads > 0 && rows % (2 * heads) == 0 => {
+            Ok(Some(heads)) if heads > 0 && rows.is_multiple_of(2 * heads) => {
                 Ok(split_rotary_pairs(&values, rows, heads))
             }
             _ => Err(damaged(&self.file, &format!("tensor `{name}`: {rows} rows do not divide into heads"))),
