@@ -1,0 +1,145 @@
+//! METHOD §8 end to end, on runs small enough for a test: what must not change a run, and what a run must report.
+
+#[path = "fixtures/tiny.rs"]
+mod tiny;
+
+use rex_trainer::config::Config;
+use rex_trainer::{Metrics, Observer, Trainer};
+use std::path::Path;
+
+/// Keeps the metrics of every step.
+#[derive(Default)]
+struct Kept(Vec<Metrics>);
+
+impl Observer for Kept {
+    fn step(&mut self, metrics: &Metrics) {
+        self.0.push(metrics.clone());
+    }
+}
+
+/// A run of the tiny model under `words`, in a run directory of its own.
+fn run(folder: &Path, name: &str, words: &[&str]) -> Vec<Metrics> {
+    let mut words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+    words.push(format!("trainer.run_dir={}", folder.join(name).display()));
+    words.push("trainer.test_freq=0".to_string());
+    let config = Config::load(Some(&folder.join("config.toml")), &words).unwrap();
+    let mut kept = Kept::default();
+    let finished = Trainer::start(config, &burn::tensor::Device::flex()).unwrap().run(&mut kept).unwrap();
+    assert!(finished);
+    kept.0
+}
+
+/// Every number but the timings.
+fn numbers(metrics: &Metrics) -> Vec<(String, f64)> {
+    let timed = |name: &str| name.starts_with("timing_s/") || name.starts_with("perf/");
+    metrics.iter().filter(|(name, _)| !timed(name)).map(|(name, value)| (name.to_string(), value)).collect()
+}
+
+fn get(metrics: &Metrics, name: &str) -> f64 {
+    metrics.get(name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// §8.2: without probes REX is GRPO, bit for bit.
+#[test]
+fn rex_without_probes_is_grpo() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny::write(folder.path(), 1);
+    let rex = run(folder.path(), "rex", &["probe.probability=0"]);
+    let grpo = run(folder.path(), "grpo", &["algorithm.correction=none", "probe.probability=0"]);
+    let rewards: f64 = rex.iter().map(|step| get(step, "critic/rewards/max")).sum();
+    assert!(rewards > 0.0, "nothing was learnt from");
+    for (rex, grpo) in rex.iter().zip(&grpo) {
+        assert_eq!(numbers(rex), numbers(grpo));
+    }
+}
+
+/// §8.3 and §8.4: how a step is split into passes moves neither loss nor gradient, and what sampling recorded is what
+/// the training forward computes, for originals and probes.
+#[test]
+fn passes_do_not_matter_and_one_forward_serves_both() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny::write(folder.path(), 1);
+    let steps = "trainer.total_steps=1";
+    let whole = run(folder.path(), "whole", &[steps, "trainer.micro_batch_tokens=100000"]);
+    let split = run(folder.path(), "split", &[steps, "trainer.micro_batch_tokens=160"]);
+    assert!(get(&whole[0], "rex/probes_kept") > 0.0, "no probe takes part");
+    for name in ["actor/pg_loss", "actor/kl_loss", "actor/grad_norm", "rex/ess", "actor/pg_clipfrac"] {
+        let (a, b) = (get(&whole[0], name), get(&split[0], name));
+        assert!((a - b).abs() <= 1e-6 * (1.0 + a.abs()), "{name}: {a} and {b}");
+    }
+    let difference = get(&whole[0], "rollout/logprob_diff_max");
+    assert!(difference < 1e-4, "{difference}");
+    println!("largest difference between sampling and training: {difference:e}");
+}
+
+/// Rows decoded at once do not change what is drawn.
+#[test]
+fn the_number_of_rows_does_not_matter() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny::write(folder.path(), 1);
+    let steps = "trainer.total_steps=1";
+    let many = run(folder.path(), "many", &[steps, "rollout.max_rows=64"]);
+    let few = run(folder.path(), "few", &[steps, "rollout.max_rows=2"]);
+    for name in ["response_length/mean", "rex/em", "rex/probes", "rollout/searches", "critic/rewards/mean"] {
+        assert_eq!(get(&many[0], name), get(&few[0], name), "{name}");
+    }
+}
+
+/// Every algorithm runs and stays finite.
+#[test]
+fn every_algorithm_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny::write(folder.path(), 1);
+    for name in ["rex", "grpo", "dapo", "dr_grpo", "rloo", "reinforce", "gspo", "cispo"] {
+        let words = [&format!("algorithm.name={name}")[..], "trainer.total_steps=1", "algorithm.kl_loss_coef=0.01"];
+        let steps = run(folder.path(), name, &words);
+        assert!(get(&steps[0], "actor/grad_norm").is_finite(), "{name}");
+        assert_eq!(get(&steps[0], "rex/skipped_updates"), 0.0, "{name}");
+    }
+    for words in [
+        "algorithm.correction=trajectory",
+        "algorithm.correction=none",
+        "probe.filter=none",
+        "probe.density=coarse",
+        "algorithm.ppo_mini_batch_size=1",
+        "algorithm.ppo_epochs=2",
+        "algorithm.clip_ratio_c=3.0",
+        "optimizer.schedule=cosine",
+    ] {
+        let steps = run(folder.path(), words, &[words, "trainer.total_steps=1"]);
+        assert!(get(&steps[0], "actor/grad_norm").is_finite(), "{words}");
+    }
+}
+
+/// Resident memory at step 60 is within 5 % of that at step 10.
+#[test]
+fn memory_stays_flat() {
+    struct Memory(Vec<u64>);
+    impl Observer for Memory {
+        fn step(&mut self, _: &Metrics) {
+            self.0.push(resident());
+        }
+    }
+    if resident() == 0 {
+        eprintln!("resident memory cannot be read on this system: not tested");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    tiny::write(folder.path(), 1);
+    let config = Config::load(Some(&folder.path().join("config.toml")), &[
+        "trainer.total_steps=60".to_string(),
+        "trainer.save_freq=20".to_string(),
+    ]);
+    let mut memory = Memory(Vec::new());
+    Trainer::start(config.unwrap(), &burn::tensor::Device::flex()).unwrap().run(&mut memory).unwrap();
+    let (early, late) = (memory.0[9] as f64, memory.0[59] as f64);
+    println!("resident memory: {:.1} MiB at step 10, {:.1} MiB at step 60", early / 1048576.0, late / 1048576.0);
+    assert!(late <= 1.05 * early, "{early} bytes at step 10, {late} at step 60");
+}
+
+/// Bytes of this process in memory; 0 where the system does not say.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
