@@ -19,7 +19,9 @@ pub fn open(name: &str) -> Result<Device> {
         "cpu" => Ok(Device::flex()),
         _ => match KNOWN.iter().find(|(known, _)| *known == name) {
             Some((_, feature)) => {
-                bail!("this build has no device `{name}`: build one by `cargo build --release --features {feature}`")
+                bail!(
+                    "this build has no device `{name}`: build one by `cargo build --release --features {feature}`"
+                )
             }
             None => bail!("no device `{name}`; this build has: {}", COMPILED.join(", ")),
         },

@@ -12,13 +12,7 @@ fn train(config: &Path, words: &[String]) -> Output {
 }
 
 /// Spoils a good run and expects `code` and every one of `expected` in the message.
-fn check(
-    name: &str,
-    spoil: impl FnOnce(&Path) -> Vec<String>,
-    words: &[&str],
-    code: i32,
-    expected: &[&str],
-) {
+fn check(name: &str, spoil: impl FnOnce(&Path) -> Vec<String>, words: &[&str], code: i32, expected: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let config = tiny::write(folder.path(), 1);
     let mut arguments = spoil(folder.path());

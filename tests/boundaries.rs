@@ -6,7 +6,18 @@ use std::process::Command;
 /// Normal dependencies of a workspace crate, transitively, by name.
 fn dependencies(package: &str) -> Vec<String> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "-p", package])
+        .args([
+            "tree",
+            "--offline",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}",
+            "-p",
+            package,
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
@@ -41,7 +52,9 @@ fn back_ends_are_named_only_by_the_programs() {
     for path in sources {
         let text = std::fs::read_to_string(&path).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap();
-        for word in ["Device::flex", "Device::wgpu", "Device::cuda", "feature = \"cuda\"", "feature = \"wgpu\""] {
+        for word in
+            ["Device::flex", "Device::wgpu", "Device::cuda", "feature = \"cuda\"", "feature = \"wgpu\""]
+        {
             assert!(!code.contains(word), "{} names a back end: {word}", path.display());
         }
     }

@@ -91,7 +91,8 @@ fn every_algorithm_runs() {
     let folder = tempfile::tempdir().unwrap();
     tiny::write(folder.path(), 1);
     for name in ["rex", "grpo", "dapo", "dr_grpo", "rloo", "reinforce", "gspo", "cispo"] {
-        let words = [&format!("algorithm.name={name}")[..], "trainer.total_steps=1", "algorithm.kl_loss_coef=0.01"];
+        let words =
+            [&format!("algorithm.name={name}")[..], "trainer.total_steps=1", "algorithm.kl_loss_coef=0.01"];
         let steps = run(folder.path(), name, &words);
         assert!(get(&steps[0], "actor/grad_norm").is_finite(), "{name}");
         assert_eq!(get(&steps[0], "rex/skipped_updates"), 0.0, "{name}");
@@ -126,14 +127,18 @@ fn memory_stays_flat() {
     }
     let folder = tempfile::tempdir().unwrap();
     tiny::write(folder.path(), 1);
-    let config = Config::load(Some(&folder.path().join("config.toml")), &[
-        "trainer.total_steps=60".to_string(),
-        "trainer.save_freq=20".to_string(),
-    ]);
+    let config = Config::load(
+        Some(&folder.path().join("config.toml")),
+        &["trainer.total_steps=60".to_string(), "trainer.save_freq=20".to_string()],
+    );
     let mut memory = Memory(Vec::new());
     Trainer::start(config.unwrap(), &burn::tensor::Device::flex()).unwrap().run(&mut memory).unwrap();
     let (early, late) = (memory.0[9] as f64, memory.0[59] as f64);
-    println!("resident memory: {:.1} MiB at step 10, {:.1} MiB at step 60", early / 1048576.0, late / 1048576.0);
+    println!(
+        "resident memory: {:.1} MiB at step 10, {:.1} MiB at step 60",
+        early / 1048576.0,
+        late / 1048576.0
+    );
     assert!(late <= 1.05 * early, "{early} bytes at step 10, {late} at step 60");
 }
 

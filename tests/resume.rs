@@ -38,7 +38,10 @@ fn same_seed_same_run_and_resumed_equals_unbroken() {
         assert!(rex(&config, &[&run_dir(name), steps]).status().unwrap().success());
     }
     let unbroken = metrics(&run("unbroken"));
-    assert!(unbroken.iter().any(|line| line.get("rex/probes_kept").and_then(Value::as_f64) > Some(0.0)), "a probe takes part");
+    assert!(
+        unbroken.iter().any(|line| line.get("rex/probes_kept").and_then(Value::as_f64) > Some(0.0)),
+        "a probe takes part"
+    );
     assert_eq!(unbroken, metrics(&run("again")));
 
     // Killed as soon as the second step is on disk, wherever the third then is.

@@ -25,7 +25,9 @@ fn metrics(run: &Path) -> Vec<Map<String, Value>> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let parse = |line| serde_json::from_str::<Map<String, Value>>(line).unwrap();
     let mut lines: Vec<Map<String, Value>> = text.lines().map(parse).collect();
-    lines.iter_mut().for_each(|line| line.retain(|k, _| !k.starts_with("timing_s/") && !k.starts_with("perf/")));
+    lines
+        .iter_mut()
+        .for_each(|line| line.retain(|k, _| !k.starts_with("timing_s/") && !k.starts_with("perf/")));
     lines
 }
 

@@ -115,7 +115,8 @@ impl Stream<'_> {
             Event::Branched { parent, probe } => {
                 self.shown = probe.branch().map_or(0, |branch| branch.prefix);
                 let cut = parent.transcript().ids().len() - self.shown;
-                let note = format!("wrong: its last {cut} tokens are cut away and a probe goes on from there");
+                let note =
+                    format!("wrong: its last {cut} tokens are cut away and a probe goes on from there");
                 writeln!(std::io::stdout(), "\n{}", style(note).yellow())?;
                 self.print_new(probe)
             }

@@ -51,7 +51,14 @@ pub fn run(args: EvalArgs, output: Output) -> Result<()> {
             bars.show("evaluating", done, questions.len());
         }
     };
-        let (evaluation, _) = evaluate(&environment, &model.decoder, &questions, sampling(args.temperature), args.seed, &mut observe)?;
+    let (evaluation, _) = evaluate(
+        &environment,
+        &model.decoder,
+        &questions,
+        sampling(args.temperature),
+        args.seed,
+        &mut observe,
+    )?;
     bars.clear();
 
     let mut out = std::io::stdout();

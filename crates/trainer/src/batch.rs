@@ -51,7 +51,8 @@ impl Batch {
     /// Assembles the kept rollouts of a step with their advantages.
     pub fn new(kept: &[&Rollout], advantages: &[f64], correcting: Correcting<'_>) -> Self {
         let log_z = log_failure_rate(correcting.failed, correcting.originals);
-        let mut rows: Vec<Row> = kept.iter().zip(advantages).map(|(rollout, &a)| Row::new(rollout, a)).collect();
+        let mut rows: Vec<Row> =
+            kept.iter().zip(advantages).map(|(rollout, &a)| Row::new(rollout, a)).collect();
         let probes: Vec<Option<Probe>> = kept
             .iter()
             .zip(&rows)
@@ -133,6 +134,7 @@ impl Row {
 pub fn probe_score(rollout: &Rollout) -> f64 {
     debug_assert_eq!(rollout.origin, Origin::Probe);
     let prompt = rollout.episode.branch().map(|branch| branch.exploration.clone()).unwrap_or_default();
-    let log_old: Vec<f64> = rollout.episode.transcript().log_probs()[prompt].iter().map(|&p| p.into()).collect();
+    let log_old: Vec<f64> =
+        rollout.episode.transcript().log_probs()[prompt].iter().map(|&p| p.into()).collect();
     rex_grpo::filter::mean_log_prob(&log_old)
 }

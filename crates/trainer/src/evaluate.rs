@@ -52,7 +52,8 @@ pub fn evaluate(
     for rollout in &sampled.rollouts {
         by_source.entry(&questions[rollout.task].data_source).or_default().push(rollout);
     }
-    let sources = by_source.into_iter().map(|(name, rows)| (name.to_string(), SourceScores::of(&rows))).collect();
+    let sources =
+        by_source.into_iter().map(|(name, rows)| (name.to_string(), SourceScores::of(&rows))).collect();
     let overall = SourceScores::of(&sampled.rollouts.iter().collect::<Vec<_>>());
     Ok((Evaluation { sources, overall }, sampled.rollouts))
 }
@@ -78,7 +79,9 @@ impl Evaluation {
     /// verl's names: `val-core/<source>/em/mean@1`, the rest under `val-aux`.
     pub fn metrics(&self, step: usize) -> Metrics {
         let mut metrics = Metrics::new(step);
-        for (source, scores) in self.sources.iter().map(|(name, s)| (name.as_str(), s)).chain([("all", &self.overall)]) {
+        for (source, scores) in
+            self.sources.iter().map(|(name, s)| (name.as_str(), s)).chain([("all", &self.overall)])
+        {
             metrics.set(format!("val-core/{source}/em/mean@1"), scores.em);
             for (name, value) in [
                 ("sub_em", scores.sub_em),

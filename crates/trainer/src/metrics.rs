@@ -56,7 +56,9 @@ impl MetricsLog {
     pub fn open(path: &Path, done: Option<usize>) -> Result<Self, TrainError> {
         let io = |source| TrainError::Io { path: path.to_path_buf(), source };
         let kept: String = match std::fs::read_to_string(path) {
-            Ok(text) => text.lines().filter(|line| keeps(line, done)).map(|line| format!("{line}\n")).collect(),
+            Ok(text) => {
+                text.lines().filter(|line| keeps(line, done)).map(|line| format!("{line}\n")).collect()
+            }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(e) => return Err(io(e)),
         };
@@ -87,4 +89,42 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
         count += 1;
     }
     if count == 0 { 0.0 } else { sum / count as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_undone_steps_are_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        let steps = |done: Option<usize>| {
+            let mut log = MetricsLog::open(&path, done).unwrap();
+            let next = done.map_or(0, |done| done + 1);
+            log.append(&Metrics::new(next)).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            text.lines().map(|line| serde_json::from_str::<Metrics>(line).unwrap().step()).collect::<Vec<_>>()
+        };
+        assert_eq!(steps(None), [0]);
+        assert_eq!(steps(Some(0)), [0, 1]);
+        assert_eq!(steps(Some(1)), [0, 1, 2]);
+        assert_eq!(steps(Some(0)), [0, 1]);
+        assert_eq!(steps(None), [0]);
+        // Half a line, as a crash leaves one.
+        std::fs::write(&path, "{\"step\":0}\n{\"st").unwrap();
+        assert_eq!(steps(Some(0)), [0, 1]);
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_stay_visible() {
+        let mut metrics = Metrics::new(3);
+        metrics.set("loss", f64::NAN);
+        metrics.set("norm", f64::INFINITY);
+        let line = serde_json::to_string(&metrics).unwrap();
+        assert_eq!(line, r#"{"loss":"NaN","norm":"inf","step":3}"#);
+        let read: Metrics = serde_json::from_str(&line).unwrap();
+        assert!(read.get("loss").unwrap().is_nan());
+        assert_eq!(read.get("norm"), Some(f64::INFINITY));
+    }
 }

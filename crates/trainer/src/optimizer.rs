@@ -107,3 +107,79 @@ pub fn number_parameters<M: Module>(module: M) -> M {
     }
     module.map(&mut Number(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::nn::{Linear, LinearConfig};
+    use burn::tensor::Device;
+
+    fn optimizer(ratio: f64, schedule: Schedule) -> Optimizer {
+        let config =
+            OptimizerConfig { lr: 1.0, lr_warmup_steps_ratio: ratio, schedule, ..Default::default() };
+        Optimizer::new(&config, 10)
+    }
+
+    #[test]
+    fn learning_rates() {
+        let check = |ratio, schedule, step, expected: f64| {
+            let found = optimizer(ratio, schedule).learning_rate(step);
+            assert!((found - expected).abs() < 1e-12, "{ratio} {schedule:?} {step}: {found}, not {expected}");
+        };
+        check(0.0, Schedule::Constant, 1, 1.0);
+        check(0.4, Schedule::Constant, 1, 0.25);
+        check(0.4, Schedule::Constant, 4, 1.0);
+        check(0.4, Schedule::Constant, 10, 1.0);
+        check(0.0, Schedule::Cosine, 1, 1.0);
+        check(0.0, Schedule::Cosine, 6, 0.5);
+        check(0.4, Schedule::Cosine, 5, 1.0);
+        check(1.0, Schedule::Cosine, 10, 1.0);
+    }
+
+    fn layer() -> (Linear, GradientsParams) {
+        let device = Device::flex().autodiff();
+        let layer = number_parameters(LinearConfig::new(2, 1).init(&device));
+        // d/dw of 3·x₁·w₁ + …: the gradient of the weight is (3, 4)·s, that of the bias s = 12.
+        let input = Tensor::<2>::from_data([[3.0, 4.0]], &device);
+        let loss = layer.forward(input).sum() * 12.0;
+        let grads = GradientsParams::from_grads(loss.backward(), &layer);
+        (layer, grads)
+    }
+
+    #[test]
+    fn the_norm_is_global() {
+        let (layer, grads) = layer();
+        // 12·√(3² + 4² + 1)
+        assert!((global_norm(&layer, &grads) - 12.0 * 26f64.sqrt()).abs() < 1e-4);
+        let scaled = scaled(&layer, grads, 0.5);
+        assert!((global_norm(&layer, &scaled) - 6.0 * 26f64.sqrt()).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_gradient_that_is_not_finite_shows_in_the_norm() {
+        let (layer, mut grads) = layer();
+        let weight: Tensor<2> = grads.remove(layer.weight.id).unwrap();
+        grads.register(layer.weight.id, weight * f64::NAN);
+        assert!(!global_norm(&layer, &grads).is_finite());
+    }
+
+    /// An optimizer that was saved and loaded into another process's parameters goes on as if nothing had happened.
+    #[test]
+    fn state_survives_by_number() {
+        let (layer, grads) = layer();
+        let mut optimizer = optimizer(0.0, Schedule::Constant);
+        let layer_after_one = optimizer.step(1, layer.clone(), grads, 1.0);
+        let bytes = optimizer.state().to_record().into_bytes().unwrap();
+        let mut resumed = self::optimizer(0.0, Schedule::Constant);
+        resumed.restore(burn::optim::OptimizerRecord::from_bytes(bytes).unwrap());
+        let grads = || {
+            let device = Device::flex().autodiff();
+            let loss = layer_after_one.forward(Tensor::<2>::from_data([[1.0, -2.0]], &device)).sum();
+            GradientsParams::from_grads(loss.backward(), &layer_after_one)
+        };
+        let unbroken = optimizer.step(2, layer_after_one.clone(), grads(), 1.0);
+        let resumed = resumed.step(2, layer_after_one.clone(), grads(), 1.0);
+        let weights = |layer: &Linear| layer.weight.val().inner().into_data().try_to_vec::<f32>().unwrap();
+        assert_eq!(weights(&unbroken), weights(&resumed));
+    }
+}

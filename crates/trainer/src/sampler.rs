@@ -80,11 +80,23 @@ impl Rollout {
 
 /// What happens while sampling, for progress bars and live views.
 pub enum Event<'e> {
-    Token { episode: &'e Episode },
-    Passages { episode: &'e Episode, query: &'e str, passages: &'e [Passage] },
+    Token {
+        episode: &'e Episode,
+    },
+    Passages {
+        episode: &'e Episode,
+        query: &'e str,
+        passages: &'e [Passage],
+    },
     /// A probe starts from `parent`.
-    Branched { parent: &'e Episode, probe: &'e Episode },
-    Finished { episode: &'e Episode, scores: &'e Scores },
+    Branched {
+        parent: &'e Episode,
+        probe: &'e Episode,
+    },
+    Finished {
+        episode: &'e Episode,
+        scores: &'e Scores,
+    },
 }
 
 /// The transcripts of a batch and the work they took.
@@ -151,11 +163,7 @@ impl Sampler<'_> {
     }
 
     /// Answers every episode that waits for passages, in one call to the retriever a round.
-    fn search(
-        &self,
-        live: &mut [Live],
-        observe: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), TrainError> {
+    fn search(&self, live: &mut [Live], observe: &mut dyn FnMut(Event<'_>)) -> Result<(), TrainError> {
         let query = |l: &Live| match l.episode.need() {
             Need::Passages { query } => Some(query.to_string()),
             _ => None,

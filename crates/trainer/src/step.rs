@@ -63,7 +63,8 @@ impl Trainer {
             keep_ratio.value(),
             self.config.probe.max_fraction,
         );
-        let kept: Vec<&Rollout> = originals.iter().copied().chain(chosen.iter().map(|&i| probes[i])).collect();
+        let kept: Vec<&Rollout> =
+            originals.iter().copied().chain(chosen.iter().map(|&i| probes[i])).collect();
         if !probes.is_empty() {
             self.progress.keep_ratio.update(mean(probes.iter().map(|probe| probe.scores.em)));
         }
@@ -119,7 +120,8 @@ impl Trainer {
     /// the same are replaced by fresh ones, up to a limit.
     fn gather(&mut self, step: usize, observer: &mut dyn Observer) -> Result<Gathered, TrainError> {
         let wanted = self.config.data.train_batch_size;
-        let mut all = Gathered { questions: vec![], rollouts: vec![], tokens_prefilled: 0, tokens_decoded: 0 };
+        let mut all =
+            Gathered { questions: vec![], rollouts: vec![], tokens_prefilled: 0, tokens_decoded: 0 };
         for attempt in 0..=self.config.algorithm.max_resamples {
             let questions = self.questions.draw(wanted - all.questions.len());
             let tasks = self.tasks(&questions)?;

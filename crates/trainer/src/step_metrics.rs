@@ -67,7 +67,8 @@ fn probes(metrics: &mut Metrics, gathered: &Gathered, kept: &[&Rollout], alpha: 
     metrics.set("rex/alpha", alpha);
     metrics.set("rex/failure_rate", mean(of(Origin::Original).map(|rollout| 1.0 - rollout.scores.em)));
     metrics.set("rex/probes", of(Origin::Probe).count() as f64);
-    metrics.set("rex/probes_kept", kept.iter().filter(|rollout| rollout.origin == Origin::Probe).count() as f64);
+    metrics
+        .set("rex/probes_kept", kept.iter().filter(|rollout| rollout.origin == Origin::Probe).count() as f64);
     metrics.set("rex/probe_em", mean(of(Origin::Probe).map(|rollout| rollout.scores.em)));
     metrics.set("rex/dead_end_rate", share(dead_ends, dead.len() as f64));
     metrics.set("rex/rescued", share(rescued.iter().filter(|&&rescued| rescued).count() as f64, dead_ends));
@@ -86,7 +87,8 @@ fn update(metrics: &mut Metrics, updates: &Updates) {
     metrics.set("rex/ess", if updates.tokens.is_empty() { 0.0 } else { ess / updates.tokens.len() as f64 });
     let by_author: Vec<_> = [(Author::Model, "model"), (Author::Probe, "probe")]
         .map(|(author, name)| {
-            let tokens: Vec<_> = updates.tokens.iter().copied().filter(|token| token.author == author).collect();
+            let tokens: Vec<_> =
+                updates.tokens.iter().copied().filter(|token| token.author == author).collect();
             (name, RatioSummary::of(&tokens))
         })
         .into();

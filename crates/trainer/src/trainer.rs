@@ -67,7 +67,12 @@ impl Trainer {
             }
             None => {
                 let keep_ratio = KeepRatio::new(config.probe.keep_ratio);
-                Self::assemble(config, device, None, Progress { step: 0, questions: 0, skipped: 0, keep_ratio })
+                Self::assemble(
+                    config,
+                    device,
+                    None,
+                    Progress { step: 0, questions: 0, skipped: 0, keep_ratio },
+                )
             }
         }
     }
@@ -80,7 +85,8 @@ impl Trainer {
     ) -> Result<Self, TrainError> {
         let start = config.model_path()?;
         let questions = read_all(config.train_files()?)?;
-        let validation = if config.trainer.test_freq > 0 { read_all(&config.data.val_files)? } else { Vec::new() };
+        let validation =
+            if config.trainer.test_freq > 0 { read_all(&config.data.val_files)? } else { Vec::new() };
         let mut model = rex_model::load(checkpoint.unwrap_or(start), &device.clone().autodiff())?;
         model.decoder = number_parameters(model.decoder);
         let reference = (config.algorithm.kl_loss_coef > 0.0)

@@ -83,9 +83,9 @@ impl Layer {
                 .ok()
                 .and_then(|mut table| table.remove("value"))
                 .unwrap_or_else(|| Value::String(value.to_string()));
-            let nested = key.rsplit('.').fold(value, |inner, part| {
-                Value::Object(Map::from_iter([(part.to_string(), inner)]))
-            });
+            let nested = key
+                .rsplit('.')
+                .fold(value, |inner, part| Value::Object(Map::from_iter([(part.to_string(), inner)])));
             merge(&mut values, nested);
         }
         let Value::Object(values) = values else { unreachable!("merging objects gives an object") };
@@ -189,4 +189,83 @@ fn line_of(text: &str, key: &str) -> Option<usize> {
         }
     }
     Some(text[..start?].matches('\n').count() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{AdvantageKind, AlgorithmName};
+
+    fn load(text: &str, words: &[&str]) -> Result<Config, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.toml");
+        std::fs::write(&file, text).unwrap();
+        let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+        let config = Config::load(Some(&file), &words);
+        config.map_err(|e| e.to_string().replace(&file.display().to_string(), "run.toml"))
+    }
+
+    #[test]
+    fn later_layers_win() {
+        assert_eq!(load("", &[]).unwrap(), Config::default());
+        let config = load("rollout.group_size = 7\nretriever.topk = 4", &["rollout.group_size=9"]).unwrap();
+        assert_eq!((config.rollout.group_size, config.retriever.topk), (9, 4));
+        let config = load("algorithm.name = 'dr_grpo'", &[]).unwrap();
+        assert_eq!(config.algorithm.advantage, AdvantageKind::DrGrpo);
+        assert_eq!(config.probe.probability, 0.0);
+        let config = load("algorithm.name = 'grpo'\nprobe.probability = 0.5", &[]).unwrap();
+        assert_eq!(config.probe.probability, 0.5, "the file wins over its preset");
+        let config = load("algorithm.name = 'grpo'", &["algorithm.name=rex"]).unwrap();
+        assert_eq!(config.algorithm.name, AlgorithmName::Rex);
+        assert_eq!(config.probe.probability, 0.2, "only the last name's preset counts");
+    }
+
+    #[test]
+    fn override_words() {
+        let check = |word: &str, expected: fn(&Config) -> bool| {
+            assert!(expected(&load("", &[word]).unwrap()), "{word}");
+        };
+        check("optimizer.lr=1", |config| config.optimizer.lr == 1.0);
+        check("optimizer.lr=3e-4", |config| config.optimizer.lr == 3e-4);
+        check("model.path=some/where", |config| config.model.path.as_os_str() == "some/where");
+        check("data.train_files=[\"a\", \"b\"]", |config| config.data.train_files.len() == 2);
+        check("algorithm.clip_ratio_c=3.0", |config| config.algorithm.clip_ratio_c == Some(3.0));
+        check("algorithm.kl_loss_type=low_var_kl", |config| {
+            config.algorithm.kl_loss_type == rex_grpo::Kl::K3
+        });
+        check("data.prompt=a = {question}", |config| config.data.prompt == "a = {question}");
+    }
+
+    #[test]
+    fn what_is_printed_is_read_back() {
+        for name in ["rex", "grpo", "dapo", "dr_grpo", "rloo", "reinforce", "gspo", "cispo"] {
+            let config = load("", &[&format!("algorithm.name={name}")]).unwrap();
+            assert_eq!(load(&toml::to_string(&config).unwrap(), &[]).unwrap(), config, "{name}");
+        }
+    }
+
+    #[test]
+    fn messages() {
+        let check = |text: &str, words: &[&str], expected: &str| {
+            assert_eq!(load(text, words).unwrap_err(), expected, "{text} {words:?}");
+        };
+        check(
+            "[rollout]\n\ngroup_sise = 5",
+            &[],
+            "run.toml:3: unknown key `rollout.group_sise`; did you mean `rollout.group_size`?",
+        );
+        check(
+            "",
+            &["group_size=5"],
+            "command line: unknown key `group_size`; did you mean `rollout.group_size`?",
+        );
+        check("x.y = 1", &[], "run.toml:1: unknown key `x`; `rex train --print-config` lists every key");
+        check(
+            "\nretriever = { topk = 'three' }",
+            &[],
+            "run.toml:2: `retriever.topk`: invalid type: string \"three\", expected usize",
+        );
+        check("", &["probe.probability=2"], "`probe.probability` = 2: must lie in 0..=1");
+        check("", &["topk"], "`topk` is not an override: write key=value, for example rollout.group_size=5");
+    }
 }

@@ -21,9 +21,7 @@ pub(super) fn preset(name: AlgorithmName) -> &'static str {
              algorithm.kl_loss_coef = 0.0"
         }
         AlgorithmName::Rloo => "probe.probability = 0.0\nalgorithm.advantage = 'rloo'",
-        AlgorithmName::Reinforce => {
-            "probe.probability = 0.0\nalgorithm.advantage = 'reinforce_baseline'"
-        }
+        AlgorithmName::Reinforce => "probe.probability = 0.0\nalgorithm.advantage = 'reinforce_baseline'",
         AlgorithmName::Gspo => {
             "probe.probability = 0.0
              algorithm.loss = 'gspo'

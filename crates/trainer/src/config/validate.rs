@@ -18,9 +18,8 @@ impl Config {
         let positive = |key, value: f64| {
             rule(value > 0.0 && value.is_finite(), key, &value, "must be a positive number")
         };
-        let not_negative = |key, value: f64| {
-            rule(value >= 0.0 && value.is_finite(), key, &value, "must not be negative")
-        };
+        let not_negative =
+            |key, value: f64| rule(value >= 0.0 && value.is_finite(), key, &value, "must not be negative");
 
         count("data.train_batch_size", self.data.train_batch_size)?;
         rule(
