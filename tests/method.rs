@@ -112,6 +112,22 @@ fn every_algorithm_runs() {
     }
 }
 
+/// §7: an update with a non-finite loss or gradient changes nothing, is counted, and its batch is kept.
+#[test]
+fn a_broken_step_is_skipped_counted_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny::write(folder.path(), 1);
+    // The first update makes weights that are not finite; every later one must be refused.
+    let steps = run(folder.path(), "broken", &["optimizer.lr=1e39", "trainer.save_freq=0"]);
+    let skipped: Vec<f64> = steps.iter().map(|step| get(step, "rex/skipped_updates")).collect();
+    assert_eq!(skipped, [0.0, 1.0, 2.0]);
+    assert!(get(&steps[1], "actor/pg_loss").is_nan());
+    for (step, kept) in [(1, false), (2, true), (3, true)] {
+        let path = folder.path().join(format!("broken/rollouts/{step}.skipped.jsonl"));
+        assert_eq!(path.exists(), kept, "{}", path.display());
+    }
+}
+
 /// Resident memory at step 60 is within 5 % of that at step 10.
 #[test]
 fn memory_stays_flat() {

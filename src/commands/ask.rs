@@ -99,9 +99,9 @@ impl Stream<'_> {
             return Ok(());
         }
         match event {
-            Event::Token { episode } | Event::Passages { episode, .. } => self.print_new(episode),
+            Event::Token { episode } | Event::Passages { episode, .. } => self.print_new(episode, false),
             Event::Finished { episode, scores } => {
-                self.print_new(episode)?;
+                self.print_new(episode, true)?;
                 let mut out = std::io::stdout();
                 match episode.answer() {
                     Some(answer) => writeln!(out, "\n\n{} {answer}", style("answer:").bold())?,
@@ -118,14 +118,14 @@ impl Stream<'_> {
                 let note =
                     format!("wrong: its last {cut} tokens are cut away and a probe goes on from there");
                 writeln!(std::io::stdout(), "\n{}", style(note).yellow())?;
-                self.print_new(probe)
+                self.print_new(probe, true)
             }
         }
     }
 
-    /// Everything after the prompt that was not printed yet. Decoded with the token before it, so that what a
-    /// tokenizer does at the start of a text does not show.
-    fn print_new(&mut self, episode: &Episode) -> std::io::Result<()> {
+    /// Everything after the prompt that was not printed yet. The last characters wait while they may still be half a
+    /// character, unless `all` is wanted.
+    fn print_new(&mut self, episode: &Episode, all: bool) -> std::io::Result<()> {
         let transcript = episode.transcript();
         let codec = self.environment.codec();
         let mut out = std::io::stdout();
@@ -135,7 +135,7 @@ impl Stream<'_> {
                 continue;
             }
             let text = codec.decode(&transcript.ids()[start..range.end]);
-            if text.ends_with('\u{fffd}') && range.end == transcript.ids().len() {
+            if !all && text.ends_with('\u{fffd}') && range.end == transcript.len() {
                 return out.flush();
             }
             write!(out, "{}", colour(author).apply_to(printable(&text)))?;
