@@ -2,6 +2,7 @@
 
 use crate::batch::Row;
 use crate::config::{AdvantageKind, AlgorithmConfig, LossKind, RolloutConfig};
+use crate::metrics::max_or_nan;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use rex_grpo::{
     Advantage, Aggregation, BatchTotals, Kl, Overlong, PolicyInput, PolicyLoss, RatioLevel, TokenRatio,
@@ -115,11 +116,8 @@ impl Objective {
                     log_ratio: log_ratio[at],
                     clipped: clipped[at],
                 });
-                // `max` would swallow a NaN.
                 let difference = (log_probs[at] - row.log_old[t]).abs();
-                if difference > log_prob_difference || difference.is_nan() {
-                    log_prob_difference = difference;
-                }
+                log_prob_difference = max_or_nan(log_prob_difference, difference);
             }
         }
         Evaluated {

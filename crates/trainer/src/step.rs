@@ -3,8 +3,7 @@
 use crate::batch::{Batch, Correcting, Row, micro_batches, probe_score};
 use crate::data::Question;
 use crate::error::TrainError;
-use crate::metrics::{Metrics, mean};
-use crate::objective::Evaluated;
+use crate::metrics::{Metrics, max_or_nan, mean};
 use crate::observer::{Observer, Phase};
 use crate::optimizer::global_norm;
 use crate::rollout_log::{self, Logged};
@@ -191,18 +190,16 @@ impl Trainer {
             let (mut pg_loss, mut kl_loss) = (0.0, 0.0);
             for rows in micro {
                 let policy = &self.model.decoder;
-                let Evaluated { loss, tokens, .. } = {
-                    let evaluated =
-                        self.objective.evaluate(policy, self.reference.as_ref(), &rows, batch.level, &totals);
-                    pg_loss += evaluated.pg_loss;
-                    kl_loss += evaluated.kl_loss;
-                    if number == 0 && !(evaluated.log_prob_difference <= updates.log_prob_difference) {
-                        updates.log_prob_difference = evaluated.log_prob_difference;
-                    }
-                    evaluated
-                };
-                updates.tokens.extend(tokens);
-                gradients.accumulate(policy, GradientsParams::from_grads(loss.backward(), policy));
+                let reference = self.reference.as_ref();
+                let part = self.objective.evaluate(policy, reference, &rows, batch.level, &totals);
+                pg_loss += part.pg_loss;
+                kl_loss += part.kl_loss;
+                if number == 0 {
+                    let before = updates.log_prob_difference;
+                    updates.log_prob_difference = max_or_nan(before, part.log_prob_difference);
+                }
+                updates.tokens.extend(part.tokens);
+                gradients.accumulate(policy, GradientsParams::from_grads(part.loss.backward(), policy));
                 done += 1;
                 observer.progress(Phase::Update, done, passes);
             }

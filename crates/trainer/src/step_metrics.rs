@@ -22,11 +22,10 @@ pub(crate) fn of(
     rollouts(&mut metrics, gathered);
     probes(&mut metrics, gathered, kept, batch.alpha);
     update(&mut metrics, updates);
-    let old = |rows: &crate::batch::Row| {
-        (0..rows.ids.len()).filter(|&t| rows.authors[t] == Author::Model).map(|t| -rows.log_old[t]).collect()
-    };
     // The mean surprise of drawn tokens is an unbiased estimate of the policy's entropy.
-    metrics.set("actor/entropy", mean(batch.rows.iter().flat_map(|row| -> Vec<f64> { old(row) })));
+    let drawn = batch.rows.iter().flat_map(|row| row.authors.iter().zip(&row.log_old));
+    let surprise = drawn.filter(|(author, _)| **author == Author::Model).map(|(_, log_old)| -log_old);
+    metrics.set("actor/entropy", mean(surprise));
     metrics
 }
 
