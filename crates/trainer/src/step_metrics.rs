@@ -4,7 +4,7 @@ use crate::batch::Batch;
 use crate::metrics::{Metrics, mean};
 use crate::sampler::{Origin, Rollout};
 use crate::step::{Gathered, Updates};
-use rex_grpo::{RatioSummary, statistics};
+use rex_grpo::{RatioSummary, TokenRatio, statistics};
 use rex_rollout::{Author, Outcome};
 
 pub(crate) fn of(
@@ -84,14 +84,13 @@ fn update(metrics: &mut Metrics, updates: &Updates) {
     let weights = updates.tokens.iter().map(|token| token.log_ratio.exp());
     let ess = statistics::effective_sample_size(weights);
     metrics.set("rex/ess", if updates.tokens.is_empty() { 0.0 } else { ess / updates.tokens.len() as f64 });
-    let by_author: Vec<_> = [(Author::Model, "model"), (Author::Probe, "probe")]
-        .map(|(author, name)| {
-            let tokens: Vec<_> =
-                updates.tokens.iter().copied().filter(|token| token.author == author).collect();
-            (name, RatioSummary::of(&tokens))
-        })
-        .into();
-    for (name, summary) in by_author.iter().filter(|(_, summary)| summary.tokens > 0) {
+    for (author, name) in [(Author::Model, "model"), (Author::Probe, "probe")] {
+        let of_author = |token: &TokenRatio<Author>| token.author == author;
+        let tokens: Vec<_> = updates.tokens.iter().copied().filter(of_author).collect();
+        if tokens.is_empty() {
+            continue;
+        }
+        let summary = RatioSummary::of(&tokens);
         metrics.set(format!("rex/clipfrac/{name}"), summary.clip_fraction);
         for (percentile, value) in [
             ("p1", summary.p1),
