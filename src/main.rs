@@ -6,6 +6,7 @@ mod device;
 
 use args::{Args, Command};
 use clap::Parser;
+use rex_trainer::TrainError;
 use rex_trainer::config::ConfigError;
 use std::process::ExitCode;
 
@@ -24,8 +25,12 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     eprintln!("rex: {error:#}");
-    // A wrong key or value is a usage error, as a wrong flag is.
-    if error.chain().any(|cause| cause.is::<ConfigError>()) { ExitCode::from(2) } else { ExitCode::FAILURE }
+    if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// A wrong key or value is a usage error, as a wrong flag is.
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<ConfigError>() || matches!(error.downcast_ref(), Some(TrainError::Config(_)))
 }
 
 /// The reader of our output left, as `| head` does: not a failure.

@@ -14,7 +14,7 @@ fn train(config: &Path, words: &[String]) -> Output {
 /// Spoils a good run and expects `code` and every one of `expected` in the message.
 fn check(name: &str, spoil: impl FnOnce(&Path) -> Vec<String>, words: &[&str], code: i32, expected: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    let config = tiny::write(folder.path(), 1);
+    let config = tiny::write(folder.path(), 1, 32);
     let mut arguments = spoil(folder.path());
     arguments.extend(words.iter().map(|word| word.to_string()));
     let output = train(&config, &arguments);

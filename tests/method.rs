@@ -43,7 +43,7 @@ fn get(metrics: &Metrics, name: &str) -> f64 {
 #[test]
 fn rex_without_probes_is_grpo() {
     let folder = tempfile::tempdir().unwrap();
-    tiny::write(folder.path(), 1);
+    tiny::write(folder.path(), 1, 32);
     let rex = run(folder.path(), "rex", &["probe.probability=0"]);
     let grpo = run(folder.path(), "grpo", &["algorithm.correction=none", "probe.probability=0"]);
     let rewards: f64 = rex.iter().map(|step| get(step, "critic/rewards/max")).sum();
@@ -58,7 +58,7 @@ fn rex_without_probes_is_grpo() {
 #[test]
 fn passes_do_not_matter_and_one_forward_serves_both() {
     let folder = tempfile::tempdir().unwrap();
-    tiny::write(folder.path(), 1);
+    tiny::write(folder.path(), 1, 32);
     let steps = "trainer.total_steps=1";
     let whole = run(folder.path(), "whole", &[steps, "trainer.micro_batch_tokens=100000"]);
     let split = run(folder.path(), "split", &[steps, "trainer.micro_batch_tokens=160"]);
@@ -76,7 +76,7 @@ fn passes_do_not_matter_and_one_forward_serves_both() {
 #[test]
 fn the_number_of_rows_does_not_matter() {
     let folder = tempfile::tempdir().unwrap();
-    tiny::write(folder.path(), 1);
+    tiny::write(folder.path(), 1, 32);
     let steps = "trainer.total_steps=1";
     let many = run(folder.path(), "many", &[steps, "rollout.max_rows=64"]);
     let few = run(folder.path(), "few", &[steps, "rollout.max_rows=2"]);
@@ -89,7 +89,7 @@ fn the_number_of_rows_does_not_matter() {
 #[test]
 fn every_algorithm_runs() {
     let folder = tempfile::tempdir().unwrap();
-    tiny::write(folder.path(), 1);
+    tiny::write(folder.path(), 1, 32);
     for name in ["rex", "grpo", "dapo", "dr_grpo", "rloo", "reinforce", "gspo", "cispo"] {
         let words =
             [&format!("algorithm.name={name}")[..], "trainer.total_steps=1", "algorithm.kl_loss_coef=0.01"];
@@ -116,7 +116,7 @@ fn every_algorithm_runs() {
 #[test]
 fn a_broken_step_is_skipped_counted_and_kept() {
     let folder = tempfile::tempdir().unwrap();
-    tiny::write(folder.path(), 1);
+    tiny::write(folder.path(), 1, 32);
     // The first update makes weights that are not finite; every later one must be refused.
     let steps = run(folder.path(), "broken", &["optimizer.lr=1e39", "trainer.save_freq=0"]);
     let skipped: Vec<f64> = steps.iter().map(|step| get(step, "rex/skipped_updates")).collect();

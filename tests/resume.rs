@@ -29,7 +29,7 @@ fn metrics(run: &Path) -> Vec<Map<String, Value>> {
 #[test]
 fn same_seed_same_run_and_resumed_equals_unbroken() {
     let folder = tempfile::tempdir().unwrap();
-    let config = tiny::write(folder.path(), 1);
+    let config = tiny::write(folder.path(), 1, 32);
     let run = |name: &str| folder.path().join(name);
     let run_dir = |name: &str| format!("trainer.run_dir={}", run(name).display());
     let steps = "trainer.total_steps=4";
