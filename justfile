@@ -17,7 +17,7 @@ test:
 
 # The real model, the WebAssembly build
 slow: smollm2 wasm
-    cargo test --test smollm2 -- --ignored --nocapture
+    cargo test --workspace --test smollm2 -- --ignored --nocapture
 
 # The rollout crate compiles for browsers
 wasm:

@@ -1,5 +1,5 @@
 //! The real model on real questions: `scripts/smollm2`, then
-//! `cargo test --test smollm2 -- --ignored --nocapture --test-threads=1`.
+//! `cargo test --workspace --test smollm2 -- --ignored --nocapture --test-threads=1`.
 
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
