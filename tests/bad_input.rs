@@ -93,6 +93,10 @@ fn data() {
     check("no corpus", nothing, &["retriever.corpus=[]"], 1, &["retriever.corpus"]);
     check("no file", nothing, &["data.train_files=[\"nowhere.jsonl\"]"], 1, &["nowhere.jsonl"]);
     check("long prompt", nothing, &["rollout.max_start_length=3"], 1, &["max_start_length", "question"]);
+    let blank = |folder: &Path| {
+        append(folder, "questions.jsonl", "{\"question\": \" \", \"golden_answers\": [\"x\"]}\n")
+    };
+    check("empty prompt", blank, &["data.prompt={question}"], 1, &["question", "no tokens"]);
     let empty = |folder: &Path| {
         fs::write(folder.join("pool.txt"), "\n\n").unwrap();
         Vec::new()

@@ -90,7 +90,7 @@ fn three_rex_steps_and_the_same_after_a_kill() {
 
 #[test]
 #[ignore = "takes minutes and needs scripts/smollm2"]
-fn eval_ask_and_export() {
+fn eval_and_ask() {
     let output = rex(&["eval", "-c", CONFIG, "--limit", "3", "--json"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let scores: Value = serde_json::from_slice(&output.stdout).unwrap();

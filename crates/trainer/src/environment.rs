@@ -99,9 +99,12 @@ impl Environment {
     /// A question's prompt, encoded.
     ///
     /// # Errors
-    /// [`TrainError::LongPrompt`]: a prompt is never cut.
+    /// [`TrainError::EmptyPrompt`], or [`TrainError::LongPrompt`]: a prompt is never cut.
     pub fn task(&self, question: &Question) -> Result<Task, TrainError> {
         let prompt = self.codec.0.encode(&self.prompt.replace("{question}", question.question.trim()));
+        if prompt.is_empty() {
+            return Err(TrainError::EmptyPrompt { id: question.id.clone() });
+        }
         if prompt.len() > self.max_start_length {
             let (id, tokens) = (question.id.clone(), prompt.len());
             return Err(TrainError::LongPrompt { id, tokens, limit: self.max_start_length });

@@ -30,4 +30,6 @@ pub enum TrainError {
     Missing { key: &'static str, hint: &'static str },
     #[error("question `{id}`: its prompt has {tokens} tokens, more than rollout.max_start_length = {limit}")]
     LongPrompt { id: String, tokens: usize, limit: usize },
+    #[error("question `{id}`: its prompt has no tokens: write more into data.prompt than {{question}}")]
+    EmptyPrompt { id: String },
 }

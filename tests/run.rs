@@ -1,4 +1,5 @@
-//! METHOD §8.7: the same seed gives the same run, and a run that was killed and resumed equals an unbroken one.
+//! What a run leaves: METHOD §8.7, the same seed gives the same run and a run that was killed and resumed equals an
+//! unbroken one; and its checkpoint is a model like any other.
 
 #[path = "fixtures/tiny.rs"]
 mod tiny;
@@ -55,4 +56,27 @@ fn same_seed_same_run_and_resumed_equals_unbroken() {
     child.wait().unwrap();
     assert!(rex(&config, &[&run_dir("killed"), steps, "--resume"]).status().unwrap().success());
     assert_eq!(unbroken, metrics(&run("killed")));
+}
+
+#[test]
+fn an_export_is_a_model_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = tiny::write(folder.path(), 1, 32);
+    assert!(rex(&config, &["trainer.total_steps=1"]).status().unwrap().success());
+    let (run, out) = (folder.path().join("run"), folder.path().join("exported"));
+    let export = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rex"));
+        command.arg("export").arg(&run).arg("--out").arg(&out).output().unwrap()
+    };
+    assert!(export().status.success());
+    let again = export();
+    assert_eq!(again.status.code(), Some(1), "an existing folder is left alone");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("exists"));
+
+    let mut eval = Command::new(env!("CARGO_BIN_EXE_rex"));
+    let model = format!("model.path={}", out.display());
+    let output = eval.args(["eval", "--json", "-c"]).arg(&config).arg(model).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let scores: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(scores["overall"]["questions"], 12);
 }
