@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::{ask, doctor, eval, export, index, train};
+use crate::commands::{ask, doctor, eval, export, index, sft, train, world};
 use clap::{Parser, Subcommand};
 
 /// Train language models to reason with a search engine, by reinforcement learning (REX-RAG).
@@ -31,6 +31,8 @@ pub struct Output {
 pub enum Command {
     /// Train a model by reinforcement learning
     Train(train::TrainArgs),
+    /// Train a model on transcripts, before reinforcement learning
+    Sft(sft::SftArgs),
     /// Score a model on question files: EM, sub-EM, F1, searches a question
     Eval(eval::EvalArgs),
     /// Answer one question, streamed
@@ -39,6 +41,8 @@ pub enum Command {
     Index(index::IndexArgs),
     /// Write a run's newest checkpoint as a Hugging Face folder
     Export(export::ExportArgs),
+    /// Write an invented encyclopedia and questions about it
+    World(world::WorldArgs),
     /// Show devices, memory and what is compiled in
     Doctor(doctor::DoctorArgs),
 }

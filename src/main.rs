@@ -14,10 +14,12 @@ fn main() -> ExitCode {
     let Args { output, command } = Args::parse();
     let result = match command {
         Command::Train(args) => commands::train::run(args, output),
+        Command::Sft(args) => commands::sft::run(args, output),
         Command::Eval(args) => commands::eval::run(args, output),
         Command::Ask(args) => commands::ask::run(args, output),
         Command::Index(args) => commands::index::run(args, output),
         Command::Export(args) => commands::export::run(args, output),
+        Command::World(args) => commands::world::run(args, output),
         Command::Doctor(args) => commands::doctor::run(args, output),
     };
     let Err(error) = result else { return ExitCode::SUCCESS };

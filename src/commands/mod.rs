@@ -5,8 +5,11 @@ pub mod doctor;
 pub mod eval;
 pub mod export;
 pub mod index;
+mod interrupt;
 mod progress;
+pub mod sft;
 pub mod train;
+pub mod world;
 
 use rex_model::Sampling;
 

@@ -1,5 +1,6 @@
 //! `rex train`: the training loop with progress, metrics and checkpoints.
 
+use super::interrupt::{self, Interrupt};
 use super::progress::Bars;
 use crate::args::{Experiment, Output};
 use crate::device;
@@ -7,8 +8,6 @@ use anyhow::Result;
 use rex_trainer::config::Config;
 use rex_trainer::{Evaluation, Metrics, Observer, Phase, Trainer};
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug, clap::Args)]
 pub struct TrainArgs {
@@ -57,21 +56,12 @@ struct Console {
     total_steps: usize,
     /// Updates skipped so far.
     skipped: f64,
-    stop: Arc<AtomicBool>,
+    stop: Interrupt,
 }
 
 impl Console {
     fn new(output: Output, total_steps: usize) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = stop.clone();
-        ctrlc::set_handler(move || {
-            if asked.swap(true, Ordering::Relaxed) {
-                // Asked twice: leave at once. Checkpoints are written aside, so nothing is lost but this step.
-                std::process::exit(130);
-            }
-            eprintln!("\nstopping after this step; press Ctrl-C again to leave at once");
-        })?;
-        Ok(Self { bars: Bars::new(output), output, total_steps, skipped: 0.0, stop })
+        Ok(Self { bars: Bars::new(output), output, total_steps, skipped: 0.0, stop: interrupt::on_ctrl_c()? })
     }
 
     fn line(&mut self, metrics: &Metrics, text: String) {
@@ -134,6 +124,6 @@ impl Observer for Console {
     }
 
     fn stop(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_set()
     }
 }

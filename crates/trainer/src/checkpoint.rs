@@ -7,6 +7,7 @@ use crate::run_dir::{RunDir, sync_folder};
 use burn::optim::OptimizerRecord;
 use rex_grpo::KeepRatio;
 use rex_model::{LoadedModel, Precision};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -38,11 +39,12 @@ pub fn save(
     run: &RunDir,
     model: &LoadedModel,
     optimizer: &Optimizer,
-    progress: &Progress,
+    step: usize,
+    progress: &impl Serialize,
     keep: usize,
 ) -> Result<PathBuf, TrainError> {
-    let folder = run.checkpoints().join(format!("step-{}", progress.step));
-    let aside = run.checkpoints().join(format!(".step-{}.partial", progress.step));
+    let folder = run.checkpoints().join(format!("step-{step}"));
+    let aside = run.checkpoints().join(format!(".step-{step}.partial"));
     let io = |source| TrainError::Io { path: aside.clone(), source };
     remove_if_there(&aside)?;
     fs::create_dir_all(aside.join(STATE)).map_err(io)?;
@@ -74,7 +76,7 @@ pub fn latest(run: &RunDir) -> Result<Option<PathBuf>, TrainError> {
 ///
 /// # Errors
 /// [`TrainError::Checkpoint`] for a file that is missing or broken.
-pub fn load_progress(folder: &Path) -> Result<Progress, TrainError> {
+pub fn load_progress<P: DeserializeOwned>(folder: &Path) -> Result<P, TrainError> {
     let file = folder.join(PROGRESS);
     let text = fs::read_to_string(&file).map_err(|e| broken(&file, e))?;
     serde_json::from_str(&text).map_err(|e| broken(&file, e))

@@ -1,29 +1,28 @@
-//! The order in which a run draws its questions: a fresh permutation an epoch, named by (seed, epoch), so that a
-//! position is all the state there is.
+//! The order in which a run draws its questions or transcripts: a fresh permutation an epoch, named by (seed, epoch),
+//! so that a position is all the state there is.
 
-use crate::data::Question;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-/// An endless stream of training questions.
-pub struct QuestionStream {
-    questions: Vec<Question>,
+/// An endless stream of training data.
+pub struct Stream<T> {
+    items: Vec<T>,
     shuffle: bool,
     seed: u64,
-    /// Questions drawn so far.
+    /// Items drawn so far.
     position: usize,
     /// The current epoch and its order.
     order: (usize, Vec<usize>),
 }
 
-impl QuestionStream {
+impl<T: Clone> Stream<T> {
     /// # Panics
-    /// Without questions: the data loaders refuse empty files.
-    pub fn new(questions: Vec<Question>, shuffle: bool, seed: u64, position: usize) -> Self {
-        assert!(!questions.is_empty(), "a question stream needs questions");
-        let mut stream = Self { questions, shuffle, seed, position, order: (usize::MAX, Vec::new()) };
-        stream.order = stream.epoch(position / stream.questions.len());
+    /// Without items: the data loaders refuse empty files.
+    pub fn new(items: Vec<T>, shuffle: bool, seed: u64, position: usize) -> Self {
+        assert!(!items.is_empty(), "an endless stream needs something to repeat");
+        let mut stream = Self { items, shuffle, seed, position, order: (usize::MAX, Vec::new()) };
+        stream.order = stream.epoch(position / stream.items.len());
         stream
     }
 
@@ -31,22 +30,27 @@ impl QuestionStream {
         self.position
     }
 
-    pub fn draw(&mut self, count: usize) -> Vec<Question> {
+    /// Goes to a position.
+    pub fn seek(&mut self, position: usize) {
+        self.position = position;
+    }
+
+    pub fn draw(&mut self, count: usize) -> Vec<T> {
         (0..count).map(|_| self.next()).collect()
     }
 
-    fn next(&mut self) -> Question {
-        let epoch = self.position / self.questions.len();
+    fn next(&mut self) -> T {
+        let epoch = self.position / self.items.len();
         if epoch != self.order.0 {
             self.order = self.epoch(epoch);
         }
-        let index = self.order.1[self.position % self.questions.len()];
+        let index = self.order.1[self.position % self.items.len()];
         self.position += 1;
-        self.questions[index].clone()
+        self.items[index].clone()
     }
 
     fn epoch(&self, epoch: usize) -> (usize, Vec<usize>) {
-        let mut order: Vec<usize> = (0..self.questions.len()).collect();
+        let mut order: Vec<usize> = (0..self.items.len()).collect();
         if self.shuffle {
             let mut random = ChaCha8Rng::seed_from_u64(self.seed);
             random.set_stream(epoch as u64);

@@ -10,7 +10,7 @@ use crate::metrics::MetricsLog;
 use crate::objective::Objective;
 use crate::observer::{Observer, Phase};
 use crate::optimizer::{Optimizer, number_parameters};
-use crate::questions::QuestionStream;
+use crate::questions::Stream;
 use crate::run_dir::RunDir;
 use crate::sampler::Event;
 use burn::module::Module;
@@ -26,7 +26,7 @@ pub struct Trainer {
     pub(crate) environment: Environment,
     /// Counts the pool's prompts as they are encoded.
     pub(crate) trie: PromptTrie,
-    pub(crate) questions: QuestionStream,
+    pub(crate) questions: Stream<Question>,
     validation: Vec<Question>,
     /// The policy, on a device that records gradients.
     pub(crate) model: LoadedModel,
@@ -62,7 +62,7 @@ impl Trainer {
         let run = RunDir::resume(&config)?;
         match checkpoint::latest(&run)? {
             Some(folder) => {
-                let progress = checkpoint::load_progress(&folder)?;
+                let progress: Progress = checkpoint::load_progress(&folder)?;
                 Self::assemble(config, device, Some(&folder), progress)
             }
             None => {
@@ -109,7 +109,7 @@ impl Trainer {
         let limit = if config.data.val_limit > 0 { config.data.val_limit } else { usize::MAX };
         Ok(Self {
             trie: PromptTrie::new(environment.pool().prompts()),
-            questions: QuestionStream::new(questions, shuffle, seed, progress.questions),
+            questions: Stream::new(questions, shuffle, seed, progress.questions),
             validation: validation.into_iter().take(limit).collect(),
             objective: Objective::new(&config.algorithm, &config.rollout),
             log: MetricsLog::open(&run.metrics(), checkpoint.map(|_| progress.step))?,
@@ -146,7 +146,7 @@ impl Trainer {
             let stop = observer.stop();
             if due(self.config.trainer.save_freq) || step == total || stop {
                 let keep = self.config.trainer.max_checkpoints;
-                checkpoint::save(&self.run, &self.model, &self.optimizer, &self.progress, keep)?;
+                checkpoint::save(&self.run, &self.model, &self.optimizer, step, &self.progress, keep)?;
             }
             if stop {
                 return Ok(step == total);

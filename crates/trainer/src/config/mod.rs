@@ -7,10 +7,12 @@
 mod error;
 mod layers;
 mod presets;
+mod sft;
 mod tree;
 mod validate;
 
 pub use error::ConfigError;
+pub use sft::{HopworldConfig, SftConfig, SftSource};
 pub use tree::{
     AdvantageKind, AlgorithmConfig, AlgorithmName, Config, DataConfig, LoggingConfig, LossKind, ModelConfig,
     OptimizerConfig, ProbeConfig, RetrieverConfig, RolloutConfig, Schedule, TrainerConfig,

@@ -1,5 +1,6 @@
 //! The tree itself. Names follow verl and Search-R1 where they have one.
 
+use super::sft::SftConfig;
 use rex_grpo::{Aggregation, Correction, Kl, ProbeDensity, ProbeFilter, Singleton};
 use rex_rollout::ProbeOn;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ pub struct Config {
     pub optimizer: OptimizerConfig,
     pub trainer: TrainerConfig,
     pub logging: LoggingConfig,
+    pub sft: SftConfig,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

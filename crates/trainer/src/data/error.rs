@@ -39,6 +39,12 @@ pub enum RowProblem {
     Type { field: &'static str, expected: &'static str, found: &'static str },
     #[error("`{field}` is empty; give at least one answer or remove the question")]
     NoAnswers { field: &'static str },
+    #[error("`segments` is not a list of {{author, text}} ({0})")]
+    Segments(String),
+    #[error("the model wrote nothing in it, so there is nothing to learn; remove the line")]
+    NothingToLearn,
+    #[error("{tokens} tokens, more than rollout.max_prompt_length = {limit}; raise it or remove the line")]
+    TooLong { tokens: usize, limit: usize },
     #[error("`{field}` is empty; give its text or remove the row")]
     NoText { field: &'static str },
 }

@@ -1,0 +1,52 @@
+//! The loss of a batch and its gradient.
+
+use super::example::Example;
+use burn::optim::{GradientsAccumulator, GradientsParams};
+use rex_model::Decoder;
+
+/// Mean cross-entropy over the learnt tokens of a batch, and what came with it.
+pub(super) struct Learnt {
+    pub(super) loss: f64,
+    /// Share of the learnt tokens to which the model gave more than half of the probability.
+    pub(super) accuracy: f64,
+    /// Learnt tokens.
+    pub(super) targets: usize,
+    pub(super) gradients: GradientsParams,
+}
+
+/// `−Σ log π(token) / N` over the `N` learnt tokens of the batch, in passes of at most `micro_batch_tokens` tokens,
+/// padding included; neither loss nor gradient depends on the split.
+pub(super) fn learn(decoder: &Decoder, batch: &[Example], micro_batch_tokens: usize) -> Learnt {
+    let targets: usize = batch.iter().map(Example::targets).sum();
+    let mut gradients = GradientsAccumulator::new();
+    let (mut loss, mut known) = (0.0, 0);
+    for examples in passes(batch, micro_batch_tokens) {
+        let rows: Vec<&[u32]> = examples.iter().map(|example| example.ids()).collect();
+        let learnt: Vec<Vec<bool>> = examples.iter().map(|example| example.learnt().to_vec()).collect();
+        let log_probs = decoder.log_probs(&rows, &learnt, 1.0);
+        let values: Vec<f32> =
+            log_probs.clone().inner().into_data().try_to_vec().expect("log-probabilities are f32");
+        loss -= values.iter().map(|&value| f64::from(value)).sum::<f64>() / targets as f64;
+        // Padding and unlearnt tokens hold 0, which is more than half, too.
+        let half = 0.5f32.ln();
+        let others = values.len() - examples.iter().map(|example| example.targets()).sum::<usize>();
+        known += values.iter().filter(|&&value| value > half).count() - others;
+        let gradient = log_probs.sum().div_scalar(-(targets as f64)).backward();
+        gradients.accumulate(decoder, GradientsParams::from_grads(gradient, decoder));
+    }
+    Learnt { loss, accuracy: known as f64 / targets as f64, targets, gradients: gradients.grads() }
+}
+
+/// Examples of like length together.
+fn passes(batch: &[Example], tokens: usize) -> Vec<Vec<&Example>> {
+    let mut sorted: Vec<&Example> = batch.iter().collect();
+    sorted.sort_by_key(|example| std::cmp::Reverse(example.ids().len()));
+    let mut passes: Vec<Vec<&Example>> = Vec::new();
+    for example in sorted {
+        match passes.last_mut() {
+            Some(pass) if (pass.len() + 1) * pass[0].ids().len() <= tokens => pass.push(example),
+            _ => passes.push(vec![example]),
+        }
+    }
+    passes
+}

@@ -1,0 +1,29 @@
+//! Ctrl-C as "finish this step, save, stop"; twice as "leave at once".
+
+use anyhow::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the user wants to stop.
+#[derive(Clone)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+/// Takes Ctrl-C from now on.
+pub fn on_ctrl_c() -> Result<Interrupt> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = stop.clone();
+    ctrlc::set_handler(move || {
+        if asked.swap(true, Ordering::Relaxed) {
+            // Checkpoints are written aside, so nothing is lost but this step.
+            std::process::exit(130);
+        }
+        eprintln!("\nstopping after this step; press Ctrl-C again to leave at once");
+    })?;
+    Ok(Interrupt(stop))
+}
+
+impl Interrupt {
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
