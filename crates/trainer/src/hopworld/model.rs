@@ -1,7 +1,10 @@
 //! The untrained model: a Llama of a million parameters.
 
 use super::tokenizer::{END, tokenizer_json};
-use burn::tensor::Device;
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use rex_model::{DecoderConfig, Family, LoadedModel, Tokenizer};
 
 /// The prompt of Hopworld's configurations; `{question}` stands for the question.
@@ -11,8 +14,27 @@ pub const PROMPT: &str = "Question: {question}\n";
 pub fn untrained(seed: u64, device: &Device) -> LoadedModel {
     let tokenizer = Tokenizer::from_bytes(tokenizer_json().as_bytes()).expect("made by Rex");
     let config = shape(&tokenizer);
-    device.seed(seed);
-    LoadedModel { decoder: config.init(device), config, tokenizer, chat_template: None }
+    let decoder = config.init(device).map(&mut Draw(ChaCha8Rng::seed_from_u64(seed)));
+    LoadedModel { decoder, config, tokenizer, chat_template: None }
+}
+
+/// Draws matrices anew, uniformly with the deviation 0.02 that they were made with, from a stream of its own: the same on
+/// every device, whatever else draws there.
+struct Draw(ChaCha8Rng);
+
+impl ModuleMapper for Draw {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if D == 1 {
+            return param;
+        }
+        param.map(|matrix| {
+            let bound = 0.02 * 3f32.sqrt();
+            let values: Vec<f32> =
+                (0..matrix.shape().num_elements()).map(|_| self.0.random_range(-bound..bound)).collect();
+            let drawn = Tensor::from_data(TensorData::new(values, matrix.shape()), &matrix.device());
+            if matrix.is_require_grad() { drawn.require_grad() } else { drawn }
+        })
+    }
 }
 
 fn shape(tokenizer: &Tokenizer) -> DecoderConfig {
