@@ -64,41 +64,29 @@ impl<T: Clone> Stream<T> {
 mod tests {
     use super::*;
 
-    fn stream(position: usize, shuffle: bool) -> QuestionStream {
-        let question = |i: usize| Question {
-            id: i.to_string(),
-            question: String::new(),
-            golden_answers: Vec::new(),
-            data_source: String::new(),
-            metadata: serde_json::Value::Null,
-            prompt: None,
-        };
-        QuestionStream::new((0..5).map(question).collect(), shuffle, 7, position)
-    }
-
-    fn ids(questions: Vec<Question>) -> Vec<String> {
-        questions.into_iter().map(|question| question.id).collect()
+    fn stream(position: usize, shuffle: bool) -> Stream<usize> {
+        Stream::new((0..5).collect(), shuffle, 7, position)
     }
 
     #[test]
-    fn an_epoch_holds_every_question_once_and_the_next_has_another_order() {
+    fn an_epoch_holds_every_item_once_and_the_next_has_another_order() {
         let mut stream = stream(0, true);
-        let (first, second) = (ids(stream.draw(5)), ids(stream.draw(5)));
+        let (first, second) = (stream.draw(5), stream.draw(5));
         for epoch in [&first, &second] {
             let mut sorted = epoch.clone();
             sorted.sort();
-            assert_eq!(sorted, ["0", "1", "2", "3", "4"]);
+            assert_eq!(sorted, [0, 1, 2, 3, 4]);
         }
         assert_ne!(first, second);
-        assert_eq!(ids(self::stream(0, false).draw(6)), ["0", "1", "2", "3", "4", "0"]);
+        assert_eq!(self::stream(0, false).draw(6), [0, 1, 2, 3, 4, 0]);
     }
 
     #[test]
     fn a_position_is_all_the_state_there_is() {
         let mut unbroken = stream(0, true);
-        let all = ids(unbroken.draw(17));
+        let all = unbroken.draw(17);
         for position in [0, 1, 5, 12] {
-            assert_eq!(ids(stream(position, true).draw(17 - position)), all[position..], "from {position}");
+            assert_eq!(stream(position, true).draw(17 - position), all[position..], "from {position}");
         }
         assert_eq!(unbroken.position(), 17);
     }

@@ -95,7 +95,7 @@ fn every_text_is_in_the_tokenizers_words() {
     for line in EXPLORATION.lines() {
         assert!(line.starts_with("<think> ") && check(line) == line, "{line}");
     }
-    let turn = "<think> Rilo Sunta has mother Bako Sunta. </think> <search> Bako Sunta </search>";
+    let turn = "<think> Rilo Sunta has mother Tola Sunta. </think> <search> Tola Sunta </search>";
     assert_eq!(check(turn), turn);
     println!("{} words", words.0.vocab_size());
 }

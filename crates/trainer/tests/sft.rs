@@ -20,11 +20,11 @@ fn only_what_the_model_wrote_is_learnt() {
     let file = folder.path().join("transcripts.jsonl");
     let segment = |author: &str, text: &str| json!({"author": author, "text": text});
     let segments = [
-        segment("prompt", "Question: Who is the boss of Bako Belu?"),
-        segment("model", "<search> Bako Belu </search>"),
+        segment("prompt", "Question: Who is the boss of Rilo Sunta?"),
+        segment("model", "<search> Rilo Sunta </search>"),
         segment("information", "\n\n<information>Doc 1</information>\n\n"),
         segment("probe", "<think> Wait,"),
-        segment("model", "<answer> Dara Dovi </answer>"),
+        segment("model", "<answer> Tola Menta </answer>"),
         segment("notice", "My action is invalid."),
     ];
     // The name that a run's own rollouts give the field is read, too.
@@ -41,8 +41,8 @@ fn only_what_the_model_wrote_is_learnt() {
             assert_eq!(example.targets(), learnt.len());
         }
     };
-    check(false, "<search> Bako Belu </search> <answer> Dara Dovi </answer>");
-    check(true, "<search> Bako Belu </search> <think> Wait, <answer> Dara Dovi </answer>");
+    check(false, "<search> Rilo Sunta </search> <answer> Tola Menta </answer>");
+    check(true, "<search> Rilo Sunta </search> <think> Wait, <answer> Tola Menta </answer>");
 }
 
 #[test]

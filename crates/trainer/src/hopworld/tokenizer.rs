@@ -4,7 +4,7 @@
 //! so what is decoded encodes to the same ids again.
 
 use super::model::PROMPT;
-use super::words::{NAME_WORDS, Relation};
+use super::words::{FIRST_NAMES, LAST_NAMES, Relation};
 use rex_rollout::NOTICE;
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ pub fn tokenizer_json() -> String {
 
 /// The vocabulary in the order of its ids: markers, names, and the words of every text in order of appearance.
 fn words() -> Vec<String> {
-    let markers = [UNKNOWN, END].into_iter().chain(TAGS).chain(NAME_WORDS);
+    let markers = [UNKNOWN, END].into_iter().chain(TAGS).chain(FIRST_NAMES).chain(LAST_NAMES);
     let mut words: Vec<String> = markers.map(String::from).collect();
     let relations = Relation::ALL.map(|relation| relation.to_string()).join(" ");
     let prompt = PROMPT.replace("{question}", "");

@@ -234,9 +234,9 @@ mod tests {
     fn the_smallest_world_has_questions_and_a_smaller_one_is_refused() {
         let world = World::new(0, Split::Test, World::SMALLEST).unwrap();
         assert!(!world.questions(3).is_empty());
-        for people in [0, World::SMALLEST - 1, 225] {
+        for people in [0, World::SMALLEST - 1, 231] {
             let message = World::new(0, Split::Test, people).unwrap_err().to_string();
-            assert_eq!(message, format!("{people} people: a world has 5 to 224 in the test split"));
+            assert_eq!(message, format!("{people} people: a world has 5 to 230 in the test split"));
         }
     }
 }
