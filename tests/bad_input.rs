@@ -96,7 +96,7 @@ fn data() {
     let blank = |folder: &Path| {
         append(folder, "questions.jsonl", "{\"question\": \" \", \"golden_answers\": [\"x\"]}\n")
     };
-    check("empty prompt", blank, &["data.prompt={question}"], 1, &["question", "no tokens"]);
+    check("empty question", blank, &[], 1, &["questions.jsonl", "line 13", "`question` is empty"]);
     let empty = |folder: &Path| {
         fs::write(folder.join("pool.txt"), "\n\n").unwrap();
         Vec::new()

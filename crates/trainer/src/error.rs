@@ -20,7 +20,9 @@ pub enum TrainError {
     Data(#[from] crate::data::DataError),
     #[error(transparent)]
     World(#[from] crate::hopworld::WorldError),
-    #[error("{stage}: {steps} steps did not reach the accuracy {wanted}: try another trainer.seed, or more steps")]
+    #[error(
+        "{stage}: {steps} steps did not reach the accuracy {wanted}: try another trainer.seed, or more steps"
+    )]
     NotLearnt { stage: &'static str, steps: usize, wanted: f64 },
     #[error(transparent)]
     Model(#[from] rex_model::WeightsError),

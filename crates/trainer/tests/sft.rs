@@ -35,8 +35,13 @@ fn only_what_the_model_wrote_is_learnt() {
         let examples = read_examples(&file, &tokenizer, learn_probes, 64).unwrap();
         assert_eq!(examples.len(), 2);
         for example in examples {
-            let learnt: Vec<u32> =
-                example.ids().iter().zip(example.learnt()).filter(|(_, learnt)| **learnt).map(|(&id, _)| id).collect();
+            let learnt: Vec<u32> = example
+                .ids()
+                .iter()
+                .zip(example.learnt())
+                .filter(|(_, learnt)| **learnt)
+                .map(|(&id, _)| id)
+                .collect();
             assert_eq!(tokenizer.decode(&learnt), expected);
             assert_eq!(example.targets(), learnt.len());
         }
@@ -50,7 +55,8 @@ fn faults_name_the_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("transcripts.jsonl");
     let tokenizer = tokenizer();
-    let good = r#"{"segments": [{"author": "prompt", "text": "Who"}, {"author": "model", "text": "is the boss"}]}"#;
+    let good =
+        r#"{"segments": [{"author": "prompt", "text": "Who"}, {"author": "model", "text": "is the boss"}]}"#;
     let check = |line: &str, words: &str| {
         fs::write(&file, format!("{good}\n{line}\n")).unwrap();
         let message = read_examples(&file, &tokenizer, false, 4).unwrap_err().to_string();
@@ -88,8 +94,11 @@ fn config(folder: &Path, name: &str) -> Config {
 /// Every number of a run but the timings.
 fn metrics(run: &Path) -> Vec<Map<String, Value>> {
     let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
-    let mut lines: Vec<Map<String, Value>> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    lines.iter_mut().for_each(|line| line.retain(|key, _| !key.starts_with("timing_s/") && !key.starts_with("perf/")));
+    let mut lines: Vec<Map<String, Value>> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines
+        .iter_mut()
+        .for_each(|line| line.retain(|key, _| !key.starts_with("timing_s/") && !key.starts_with("perf/")));
     lines
 }
 
