@@ -1,6 +1,7 @@
 //! Ctrl-C as "finish this step, save, stop"; twice as "leave at once".
 
 use anyhow::Result;
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,6 +24,16 @@ pub fn on_ctrl_c() -> Result<Interrupt> {
 }
 
 impl Interrupt {
+    /// Takes the end of standard input, too: whoever started this process wants it to stop, or has died.
+    pub fn or_stdin_ends(&self) {
+        let stop = self.0.clone();
+        std::thread::spawn(move || {
+            let mut input = std::io::stdin().lock();
+            while matches!(input.read(&mut [0; 64]), Ok(1..)) {}
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
