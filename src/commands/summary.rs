@@ -3,6 +3,7 @@
 use anyhow::Result;
 use rex_trainer::config::Config;
 use rex_trainer::data::{Question, read_questions};
+use rex_trainer::history::ALL;
 use rex_trainer::quantity::{count, duration};
 use rex_trainer::{History, RunDir, checkpoint};
 use std::collections::BTreeSet;
@@ -27,7 +28,7 @@ pub fn print(run: &RunDir, config: &Config, file: &Path, out: &mut impl Write) -
 fn scores(history: &History, out: &mut impl Write) -> Result<()> {
     let mut sources = history.sources();
     // All questions last, as a sum stands below its parts.
-    sources.rotate_left(1.min(sources.len()));
+    sources.sort_by_key(|source| source == ALL);
     for source in sources {
         let points = history.em(&source).points().to_vec();
         let (Some(first), Some(last)) = (points.first(), points.last()) else { continue };
