@@ -154,13 +154,14 @@ fn stopped_and_gone_on_with() {
     use std::time::{Duration, Instant};
 
     let study = Study::new();
-    let words = ["--arms", "rex", "--seeds", "0..2", "trainer.total_steps=4"];
+    let (long, short) = ("trainer.total_steps=500", "trainer.total_steps=30");
+    let words = |steps| ["--arms", "rex", "--seeds", "0..2", "--quiet", "trainer.save_freq=5", steps];
     let unbroken = Study { folder: tempfile::tempdir().unwrap(), config: study.config.clone() };
-    assert_good(&unbroken.compare(&words));
+    assert_good(&unbroken.compare(&words(short)));
 
-    let child = study.command(&words).arg("--quiet").spawn().unwrap();
+    let child = study.command(&words(long)).spawn().unwrap();
     let started = Instant::now();
-    while !study.out().join("rex/seed-0/checkpoints/step-1").exists() {
+    while !study.out().join("rex/seed-0/checkpoints/step-5").exists() {
         assert!(started.elapsed() < Duration::from_secs(120), "no checkpoint appeared");
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -168,10 +169,16 @@ fn stopped_and_gone_on_with() {
     assert!(child.wait_with_output().unwrap().status.success());
     // Whoever was at work has saved and gone: nobody writes any more.
     let before = metrics(&study.out().join("rex/seed-0"));
+    assert!(before.len() < 60, "it was stopped: {} lines", before.len());
+    let last = before.last().unwrap()["step"].as_u64().unwrap();
+    assert!(
+        study.out().join(format!("rex/seed-0/checkpoints/step-{last}")).exists(),
+        "the last step was saved"
+    );
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(before, metrics(&study.out().join("rex/seed-0")));
 
-    assert_good(&study.compare(&words));
+    assert_good(&study.compare(&words(short)));
     for seed in ["rex/seed-0", "rex/seed-1"] {
         assert_eq!(metrics(&study.out().join(seed)), metrics(&unbroken.out().join(seed)), "{seed}");
     }

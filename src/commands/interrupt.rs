@@ -13,11 +13,14 @@ pub struct Interrupt(Arc<AtomicBool>);
 pub fn on_ctrl_c() -> Result<Interrupt> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = stop.clone();
+    let mut pressed = false;
     ctrlc::set_handler(move || {
-        if asked.swap(true, Ordering::Relaxed) {
+        if pressed {
             // Checkpoints are written aside, so nothing is lost but this step.
             std::process::exit(130);
         }
+        pressed = true;
+        asked.store(true, Ordering::Relaxed);
         eprintln!("\nstopping after this step; press Ctrl-C again to leave at once");
     })?;
     Ok(Interrupt(stop))

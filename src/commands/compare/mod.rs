@@ -82,7 +82,7 @@ pub fn run(args: CompareArgs, output: Output) -> Result<()> {
         })?;
 
     let runs = plan.finished()?;
-    if let Some(comparison) = compare::compare(&arms, &runs, baseline) {
+    if let Some(comparison) = compare::compare(&arms, &runs, baseline, &plan.questions) {
         write(&args.out, &comparison)?;
         if output.json {
             println!("{}", serde_json::to_string(&comparison)?);
@@ -144,7 +144,9 @@ fn report(plan: &Plan, arms: &[Arm], index: usize) {
         _ => "no evaluation".to_string(),
     };
     println!(
-        "{}, seed {seed}: {scores}, {} tokens, {}",
+        "{}/{} {}, seed {seed}: {scores}, {} tokens, {}",
+        plan.runs.len() - plan.unfinished(),
+        plan.runs.len(),
         arms[*arm].name,
         count(history.tokens(usize::MAX)),
         duration(history.seconds())

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 /// All runs, seed by seed, so that arms can be compared before the last seed is done.
 pub struct Plan {
     pub runs: Vec<Planned>,
+    /// What the runs are evaluated on.
+    pub questions: Vec<PathBuf>,
 }
 
 pub struct Planned {
@@ -43,7 +45,7 @@ impl Plan {
         arms: &[Arm],
         seeds: &[u64],
     ) -> Result<Self> {
-        let mut runs = Vec::new();
+        let (mut runs, mut questions) = (Vec::new(), Vec::new());
         for &seed in seeds {
             for (index, arm) in arms.iter().enumerate() {
                 let dir = out.join(&arm.name).join(format!("seed-{seed}"));
@@ -55,7 +57,7 @@ impl Plan {
                 words.push("trainer.val_before_train=true".to_string());
                 let place = || format!("arm {}, seed {seed}", arm.name);
                 let config = Config::load(Some(file), &words).with_context(place)?;
-                config.val_files()?;
+                questions = config.val_files()?.to_vec();
                 if config.trainer.test_freq == 0 {
                     let (key, rule) =
                         ("trainer.test_freq", "must be at least 1: arms are compared by evaluations");
@@ -73,7 +75,7 @@ impl Plan {
                 });
             }
         }
-        Ok(Self { runs })
+        Ok(Self { runs, questions })
     }
 
     pub fn unfinished(&self) -> usize {

@@ -6,6 +6,7 @@ use super::curve::Curve;
 use crate::history::History;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// A finished run of an arm.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub struct Run {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
+    /// The files with the questions of the evaluations.
+    pub questions: Vec<String>,
     /// Where exact match is read: the most generated tokens that every run reached.
     pub tokens: f64,
     /// All questions first.
@@ -77,7 +80,7 @@ pub struct RunResult {
 }
 
 /// Compares finished runs; those without an evaluation have nothing to compare and are left out. None if no run is left.
-pub fn compare(arms: &[Arm], runs: &[Run], baseline: &str) -> Option<Comparison> {
+pub fn compare(arms: &[Arm], runs: &[Run], baseline: &str, questions: &[PathBuf]) -> Option<Comparison> {
     let runs: Vec<&Run> = runs.iter().filter(|run| !run.history.evaluations.is_empty()).collect();
     let mut sources = runs.first()?.history.sources();
     for run in &runs {
@@ -104,7 +107,8 @@ pub fn compare(arms: &[Arm], runs: &[Run], baseline: &str) -> Option<Comparison>
     let present = (0..arms.len()).filter(|&arm| !results[arm].is_empty());
     let arms_compared = present.map(|arm| ArmResult::of(&arms[arm], &results[arm], against(arm))).collect();
     let baseline = baseline.map(|arm| arms[arm].name.clone());
-    Some(Comparison { tokens, sources, baseline, arms: arms_compared })
+    let questions = questions.iter().map(|file| file.display().to_string()).collect();
+    Some(Comparison { questions, tokens, sources, baseline, arms: arms_compared })
 }
 
 /// Tokens at a run's last evaluation.
@@ -220,7 +224,7 @@ pub(super) mod tests {
             run(0, 7, 200.0, &[(0.1, 0.2), (0.7, 0.6)]),
             run(1, 1, 100.0, &[(0.1, 0.2), (0.2, 0.4), (0.6, 0.8)]),
         ];
-        let result = compare(&arms(), &runs, "grpo").unwrap();
+        let result = compare(&arms(), &runs, "grpo", &[]).unwrap();
         assert_eq!(result.tokens, 100.0);
         assert_eq!(result.sources, ["all", "1-hop"]);
         assert_eq!(result.arms.len(), 2, "an arm without a run is left out");
@@ -245,10 +249,10 @@ pub(super) mod tests {
 
     #[test]
     fn nothing_to_compare() {
-        assert_eq!(compare(&arms(), &[], "grpo"), None);
+        assert_eq!(compare(&arms(), &[], "grpo", &[]), None);
         let empty = Run { arm: 0, seed: 0, history: History::default() };
-        assert_eq!(compare(&arms(), &[empty], "grpo"), None);
-        let alone = compare(&arms(), &[run(0, 0, 5.0, &[(0.1, 0.2), (0.2, 0.4)])], "grpo").unwrap();
+        assert_eq!(compare(&arms(), &[empty], "grpo", &[]), None);
+        let alone = compare(&arms(), &[run(0, 0, 5.0, &[(0.1, 0.2), (0.2, 0.4)])], "grpo", &[]).unwrap();
         assert_eq!(alone.baseline, None);
         assert_eq!(alone.arms[0].measures.em["all"].interval, None, "a single seed");
     }

@@ -10,12 +10,19 @@ use serde::Serialize;
 #[derive(Serialize)]
 struct Page {
     css: &'static str,
+    questions: Vec<String>,
     plots: Vec<Plot>,
     tables: Vec<Table>,
 }
 
 pub fn html(comparison: &Comparison) -> String {
-    let page = Page { css: include_str!("page.css"), plots: plots(comparison), tables: tables(comparison) };
+    let questions = comparison.questions.clone();
+    let page = Page {
+        css: include_str!("page.css"),
+        questions,
+        plots: plots(comparison),
+        tables: tables(comparison),
+    };
     Environment::new()
         .render_named_str("page.html", include_str!("page.html"), Value::from(Serde(page)))
         .expect("the template fits its values")
@@ -31,7 +38,7 @@ mod tests {
         let arms = [Arm { name: "a".into(), about: "<script>alert(1)</script>".into(), overrides: vec![] }];
         let runs =
             [run(0, 0, 1000.0, &[(0.1, 0.2), (0.9, 1.0)]), run(0, 1, 1000.0, &[(0.1, 0.2), (0.5, 1.0)])];
-        let page = super::html(&compare(&arms, &runs, "grpo").unwrap());
+        let page = super::html(&compare(&arms, &runs, "grpo", &[]).unwrap());
         assert!(page.contains("&lt;script&gt;") && !page.contains("<script"), "{page}");
         assert!(page.contains("default-src 'none'"));
         assert_eq!(page.matches("<figure").count(), 2);

@@ -43,7 +43,7 @@ pub struct Line {
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 280.0;
-const FRAME: Frame = Frame { left: 36.0, right: 408.0, top: 10.0, bottom: 240.0 };
+const FRAME: Frame = Frame { left: 36.0, right: 402.0, top: 10.0, bottom: 240.0 };
 /// Pieces of a line.
 const PIECES: usize = 60;
 
@@ -87,7 +87,7 @@ fn plot(comparison: &Comparison, source: &str) -> Plot {
         }),
     };
     Plot {
-        title: if source == ALL { "all questions".to_string() } else { source.to_string() },
+        title: if source == ALL { "all questions" } else { source }.to_string(),
         width: WIDTH,
         height: HEIGHT,
         frame: FRAME,
@@ -170,7 +170,7 @@ mod tests {
             run(0, 1, 1000.0, &[(0.1, 0.0), (0.5, 0.6)]),
             run(1, 0, 1500.0, &[(0.0, 0.2), (0.3, 0.6)]),
         ];
-        let plots = plots(&compare(&arms(), &runs, "grpo").unwrap());
+        let plots = plots(&compare(&arms(), &runs, "grpo", &[]).unwrap());
         assert_eq!(
             plots.iter().map(|plot| plot.title.as_str()).collect::<Vec<_>>(),
             ["all questions", "1-hop"]

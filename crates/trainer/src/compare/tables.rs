@@ -44,7 +44,7 @@ pub fn tables(comparison: &Comparison) -> Vec<Table> {
 
 /// Everything as one Markdown document.
 pub fn markdown(comparison: &Comparison) -> String {
-    let mut text = String::from("# Comparison\n");
+    let mut text = format!("# Comparison on {}\n", comparison.questions.join(", "));
     for Table { title, note, head, rows } in tables(comparison) {
         let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         write!(text, "\n## {title}\n\n{note}\n\n").expect("writing to a string");
@@ -61,7 +61,8 @@ fn scores(comparison: &Comparison) -> Table {
     Table {
         title: format!("Exact match at {} generated tokens", count(comparison.tokens)),
         note: "Percent, mean over seeds [95 % bootstrap interval], at the most generated tokens that every run reached; \
-               the last column is the mean over all tokens up to there (the area under the curve)."
+               the last column is the mean over all tokens up to there (the area under the curve). Intervals are over seeds, \
+               for these questions; over few seeds they are somewhat too narrow."
             .to_string(),
         head: head(comparison),
         rows: comparison.arms.iter().map(row).collect(),
@@ -181,7 +182,7 @@ mod tests {
             run(1, 0, 1000.0, &[(0.1, 0.2), (0.3, 0.6)]),
             run(1, 1, 1000.0, &[(0.1, 0.2), (0.2, 0.7)]),
         ];
-        let text = markdown(&compare(&arms(), &runs, "grpo").unwrap());
+        let text = markdown(&compare(&arms(), &runs, "grpo", &[]).unwrap());
         for expected in [
             "## Exact match at 1,000 generated tokens",
             "| arm | seeds | all | 1-hop | mean over tokens |",
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn one_seed_has_no_intervals_and_one_arm_no_differences() {
         let text =
-            markdown(&compare(&arms(), &[run(0, 0, 10.0, &[(0.1, 0.2), (0.5, 0.6)])], "grpo").unwrap());
+            markdown(&compare(&arms(), &[run(0, 0, 10.0, &[(0.1, 0.2), (0.5, 0.6)])], "grpo", &[]).unwrap());
         assert!(text.contains("| rex | 1 | 50.0 | 60.0 | 30.0 |"), "{text}");
         assert!(!text.contains("Difference"), "{text}");
     }
