@@ -155,28 +155,38 @@ fn stopped_and_gone_on_with() {
 
     let study = Study::new();
     let (long, short) = ("trainer.total_steps=500", "trainer.total_steps=30");
-    let words = |steps| ["--arms", "rex", "--seeds", "0..2", "--quiet", "trainer.save_freq=5", steps];
+    let words = |steps| {
+        ["--arms", "rex", "--seeds", "0..2", "--quiet", "trainer.save_freq=5", "trainer.test_freq=5", steps]
+    };
     let unbroken = Study { folder: tempfile::tempdir().unwrap(), config: study.config.clone() };
     assert_good(&unbroken.compare(&words(short)));
 
-    let child = study.command(&words(long)).spawn().unwrap();
-    let started = Instant::now();
-    while !study.out().join("rex/seed-0/checkpoints/step-5").exists() {
-        assert!(started.elapsed() < Duration::from_secs(120), "no checkpoint appeared");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    assert!(child.wait_with_output().unwrap().status.success());
-    // Whoever was at work has saved and gone: nobody writes any more.
-    let before = metrics(&study.out().join("rex/seed-0"));
-    assert!(before.len() < 60, "it was stopped: {} lines", before.len());
-    let last = before.last().unwrap()["step"].as_u64().unwrap();
-    assert!(
-        study.out().join(format!("rex/seed-0/checkpoints/step-{last}")).exists(),
-        "the last step was saved"
-    );
+    let run = study.out().join("rex/seed-0");
+    let checkpoint = |step: u64| run.join(format!("checkpoints/step-{step}"));
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        let started = Instant::now();
+        while !holds() {
+            assert!(started.elapsed() < Duration::from_secs(120), "{what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let signal = |signal: &str, step: u64| {
+        let mut child = study.command(&words(long)).spawn().unwrap();
+        until("no checkpoint appeared", &|| checkpoint(step).exists());
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        child.wait().unwrap()
+    };
+    let last = || metrics(&run).last().unwrap()["step"].as_u64().unwrap();
+    // Asked to stop: whoever was at work has saved and gone.
+    assert!(signal("-INT", 5).success());
+    assert!(checkpoint(last()).exists() && last() < 30, "stopped at {}", last());
+    // Killed: nobody is left to ask, and the runs stop by themselves.
+    signal("-KILL", last() / 5 * 5 + 5);
+    until("the last step was not saved", &|| checkpoint(last()).exists());
+    let stopped = last();
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(before, metrics(&study.out().join("rex/seed-0")));
+    assert_eq!(last(), stopped, "somebody goes on");
+    assert!(stopped < 30, "stopped at {stopped}");
 
     assert_good(&study.compare(&words(short)));
     for seed in ["rex/seed-0", "rex/seed-1"] {

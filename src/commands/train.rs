@@ -79,11 +79,13 @@ impl Console {
 
     fn line(&mut self, metrics: &Metrics, text: String) {
         self.bars.clear();
-        if self.output.json {
-            println!("{}", serde_json::to_string(metrics).expect("numbers and strings"));
-        } else if !self.output.quiet {
-            println!("{text}");
-        }
+        let text = match self.output {
+            Output { json: true, .. } => serde_json::to_string(metrics).expect("numbers and strings"),
+            Output { quiet: true, .. } => return,
+            _ => text,
+        };
+        // A run goes on, and saves what it has, when nobody reads along any more.
+        let _ = writeln!(std::io::stdout(), "{text}");
     }
 }
 

@@ -60,6 +60,7 @@ impl Children {
                 self.start(index, &plan.runs[index])?;
             }
             if self.running.is_empty() {
+                self.bars.clear();
                 return Ok(failures);
             }
             self.bars.show("training steps", done, steps);
@@ -67,13 +68,12 @@ impl Children {
                 Ok((_, News::Step)) => done += 1,
                 Ok((index, News::Ends(message))) => {
                     let status = self.reap(index)?;
-                    self.bars.clear();
                     plan.runs[index].refresh()?;
                     if !status.success() {
                         let message = if message.is_empty() { status.to_string() } else { message };
                         failures.push((index, message));
                     } else if plan.runs[index].state == State::Finished {
-                        finished(plan, index);
+                        self.bars.above(|| finished(plan, index));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
