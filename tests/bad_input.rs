@@ -112,6 +112,11 @@ fn runs() {
         Vec::new()
     };
     check("a run is there", taken, &[], 1, &["already holds a run", "--resume"]);
+    let folder = tempfile::tempdir().unwrap();
+    let lock = fs::File::create(folder.path().join(".lock")).unwrap();
+    lock.lock().unwrap();
+    let word = format!("trainer.run_dir={}", folder.path().display());
+    check("somebody trains in it", nothing, &[&word], 1, &["another process is training"]);
     check("no run is there", nothing, &["--resume"], 1, &["no run"]);
     check("no device", nothing, &["--device=cuda"], 1, &["cuda"]);
 }

@@ -177,16 +177,19 @@ fn stopped_and_gone_on_with() {
         child.wait().unwrap()
     };
     let last = || metrics(&run).last().unwrap()["step"].as_u64().unwrap();
+    // Whoever trains holds the lock.
+    let idle = || {
+        ["rex/seed-0/.lock", "rex/seed-1/.lock"]
+            .iter()
+            .all(|lock| fs::File::open(study.out().join(lock)).is_ok_and(|file| file.try_lock().is_ok()))
+    };
     // Asked to stop: whoever was at work has saved and gone.
     assert!(signal("-INT", 5).success());
-    assert!(checkpoint(last()).exists() && last() < 30, "stopped at {}", last());
+    assert!(idle() && checkpoint(last()).exists() && last() < 30, "stopped at {}", last());
     // Killed: nobody is left to ask, and the runs stop by themselves.
     signal("-KILL", last() / 5 * 5 + 5);
-    until("the last step was not saved", &|| checkpoint(last()).exists());
-    let stopped = last();
-    std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(last(), stopped, "somebody goes on");
-    assert!(stopped < 30, "stopped at {stopped}");
+    until("the runs go on", &idle);
+    assert!(checkpoint(last()).exists() && last() < 30, "stopped at {}", last());
 
     assert_good(&study.compare(&words(short)));
     for seed in ["rex/seed-0", "rex/seed-1"] {

@@ -10,6 +10,8 @@ pub enum TrainError {
     Io { path: PathBuf, source: std::io::Error },
     #[error("{} already holds a run: go on with it by --resume, or name another trainer.run_dir", path.display())]
     RunExists { path: PathBuf },
+    #[error("{}: another process is training in it: wait for it, or stop it", path.display())]
+    Busy { path: PathBuf },
     #[error("{} holds no run to resume: start one without --resume", path.display())]
     NoRun { path: PathBuf },
     #[error("`{key}` differs from {}: a resumed run keeps its configuration; start a new trainer.run_dir", path.display())]

@@ -3,14 +3,17 @@
 use crate::config::Config;
 use crate::error::TrainError;
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// `runs/NAME/{config.toml, metrics.jsonl, rollouts/STEP.jsonl, checkpoints/step-N/}`.
 #[derive(Debug, Clone)]
 pub struct RunDir {
     root: PathBuf,
+    /// Held by whoever trains, until the process ends.
+    _lock: Option<Arc<File>>,
 }
 
 impl RunDir {
@@ -19,7 +22,7 @@ impl RunDir {
     /// # Errors
     /// [`TrainError::NoRun`].
     pub fn open(root: &Path) -> Result<Self, TrainError> {
-        let run = Self { root: root.to_path_buf() };
+        let run = Self { root: root.to_path_buf(), _lock: None };
         if run.config().exists() { Ok(run) } else { Err(TrainError::NoRun { path: run.root }) }
     }
 
@@ -34,12 +37,14 @@ impl RunDir {
         }
     }
 
-    /// Makes the folders and records the configuration.
+    /// Makes the folders and records the configuration, for this process alone.
     ///
     /// # Errors
-    /// The file system's, with the path.
+    /// [`TrainError::Busy`], or the file system's, with the path.
     pub fn create(config: &Config) -> Result<Self, TrainError> {
-        let run = Self { root: config.trainer.run_dir.clone() };
+        let root = config.trainer.run_dir.clone();
+        create_dir(&root)?;
+        let run = Self { _lock: Some(lock(&root)?), root };
         create_dir(&run.rollouts())?;
         create_dir(&run.checkpoints())?;
         let text = toml::to_string(config).expect("the configuration is plain data");
@@ -128,6 +133,16 @@ pub fn sync_folder(path: &Path) -> std::io::Result<()> {
     match path.parent() {
         Some(parent) if cfg!(unix) && !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
         _ => Ok(()),
+    }
+}
+
+/// Two processes in one run would write over each other. A file system without locks is taken as it is.
+fn lock(root: &Path) -> Result<Arc<File>, TrainError> {
+    let path = root.join(".lock");
+    let file = File::create(&path).map_err(|source| TrainError::Io { path, source })?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(TrainError::Busy { path: root.to_path_buf() }),
+        Err(TryLockError::Error(_)) | Ok(()) => Ok(Arc::new(file)),
     }
 }
 
