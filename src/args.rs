@@ -1,7 +1,11 @@
 //! The command line.
 
-use crate::commands::{ask, doctor, eval, export, index, sft, train, world};
+use crate::commands::{ask, compare, doctor, eval, export, index, sft, train, world};
+use crate::hopworld;
+use anyhow::Result;
 use clap::{Parser, Subcommand};
+use rex_trainer::config::Config;
+use std::path::PathBuf;
 
 /// Train language models to reason with a search engine, by reinforcement learning (REX-RAG).
 #[derive(Debug, Parser)]
@@ -39,6 +43,8 @@ pub enum Command {
     Ask(ask::AskArgs),
     /// Build and search a BM25 index
     Index(index::IndexArgs),
+    /// Train under several algorithms and seeds, and compare them
+    Compare(compare::CompareArgs),
     /// Write a run's newest checkpoint as a Hugging Face folder
     Export(export::ExportArgs),
     /// Write an invented encyclopedia and questions about it
@@ -50,10 +56,22 @@ pub enum Command {
 /// An experiment: a file and `key=value` words over it.
 #[derive(Debug, clap::Args)]
 pub struct Experiment {
-    /// Configuration file (TOML)
+    /// Configuration file (TOML); the built-in default, Hopworld, when absent
     #[arg(short, long, value_name = "FILE")]
-    pub config: Option<std::path::PathBuf>,
+    pub config: Option<PathBuf>,
     /// Device: cpu, or another that this build has
     #[arg(long, default_value = "cpu")]
     pub device: String,
+}
+
+impl Experiment {
+    /// The configuration file; where none was given, the built-in one called `default`.
+    pub fn file(&self, default: &str) -> Result<PathBuf> {
+        self.config.clone().map_or_else(|| hopworld::configuration(default), Ok)
+    }
+
+    /// The configuration, `overrides` laid over it.
+    pub fn load(&self, default: &str, overrides: &[String]) -> Result<Config> {
+        Ok(Config::load(Some(&self.file(default)?), overrides)?)
+    }
 }

@@ -3,10 +3,12 @@
 mod args;
 mod commands;
 mod device;
+mod hopworld;
 
 use args::{Args, Command};
 use clap::Parser;
 use rex_trainer::TrainError;
+use rex_trainer::compare::ArmError;
 use rex_trainer::config::ConfigError;
 use std::process::ExitCode;
 
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
         Command::Eval(args) => commands::eval::run(args, output),
         Command::Ask(args) => commands::ask::run(args, output),
         Command::Index(args) => commands::index::run(args, output),
+        Command::Compare(args) => commands::compare::run(args, output),
         Command::Export(args) => commands::export::run(args, output),
         Command::World(args) => commands::world::run(args, output),
         Command::Doctor(args) => commands::doctor::run(args, output),
@@ -30,9 +33,11 @@ fn main() -> ExitCode {
     if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
-/// A wrong key or value is a usage error, as a wrong flag is.
+/// A wrong key, value or arm is a usage error, as a wrong flag is.
 fn is_usage(error: &anyhow::Error) -> bool {
-    error.is::<ConfigError>() || matches!(error.downcast_ref(), Some(TrainError::Config(_)))
+    error.is::<ConfigError>()
+        || error.is::<ArmError>()
+        || matches!(error.downcast_ref(), Some(TrainError::Config(_)))
 }
 
 /// The reader of our output left, as `| head` does: not a failure.

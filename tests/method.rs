@@ -85,6 +85,26 @@ fn the_number_of_rows_does_not_matter() {
     }
 }
 
+/// §2: the control draws the same originals and, where a probe would be drawn, a transcript from scratch.
+#[test]
+fn uniform_over_sampling_draws_as_many() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny::write(folder.path(), 1, 32);
+    let steps = "trainer.total_steps=1";
+    let rex = run(folder.path(), "rex", &[steps]);
+    let uniform = run(folder.path(), "uniform", &[steps, "probe.start=scratch"]);
+    let few = run(folder.path(), "few", &[steps, "probe.start=scratch", "rollout.max_rows=2"]);
+    assert!(get(&rex[0], "rex/probes") > 0.0, "nothing was probed");
+    assert_eq!(get(&uniform[0], "rex/extra"), get(&rex[0], "rex/probes"));
+    assert_eq!(get(&uniform[0], "rex/em"), get(&rex[0], "rex/em"));
+    for name in ["rex/probes", "rex/alpha", "rex/rescued"] {
+        assert_eq!(get(&uniform[0], name), 0.0, "{name}");
+    }
+    for name in ["rex/extra", "response_length/mean", "critic/rewards/mean"] {
+        assert_eq!(get(&uniform[0], name), get(&few[0], name), "{name}");
+    }
+}
+
 /// Every algorithm runs and stays finite.
 #[test]
 fn every_algorithm_runs() {
@@ -102,6 +122,7 @@ fn every_algorithm_runs() {
         "algorithm.correction=none",
         "probe.filter=none",
         "probe.density=coarse",
+        "probe.start=scratch",
         "algorithm.ppo_mini_batch_size=1",
         "algorithm.ppo_epochs=2",
         "algorithm.clip_ratio_c=3.0",

@@ -3,10 +3,10 @@
 use super::sampling;
 use crate::args::{Experiment, Output};
 use crate::device;
+use crate::hopworld;
 use anyhow::Result;
 use console::{Style, style};
 use rex_rollout::{Author, Episode};
-use rex_trainer::config::Config;
 use rex_trainer::data::Question;
 use rex_trainer::{Draw, Environment, Event};
 use serde_json::json;
@@ -35,7 +35,7 @@ pub struct AskArgs {
 }
 
 pub fn run(args: AskArgs, output: Output) -> Result<()> {
-    let config = Config::load(args.experiment.config.as_deref(), &args.overrides)?;
+    let config = args.experiment.load(hopworld::TRAIN, &args.overrides)?;
     let model = rex_model::load(config.model_path()?, &device::open(&args.experiment.device)?)?;
     let environment = Environment::new(&config, &model)?;
     let question = Question {

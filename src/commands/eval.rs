@@ -4,8 +4,8 @@ use super::progress::Bars;
 use super::sampling;
 use crate::args::{Experiment, Output};
 use crate::device;
+use crate::hopworld;
 use anyhow::Result;
-use rex_trainer::config::Config;
 use rex_trainer::data::read_questions;
 use rex_trainer::{Environment, Event, SourceScores, evaluate};
 use std::io::Write;
@@ -32,7 +32,7 @@ pub struct EvalArgs {
 }
 
 pub fn run(args: EvalArgs, output: Output) -> Result<()> {
-    let config = Config::load(args.experiment.config.as_deref(), &args.overrides)?;
+    let config = args.experiment.load(hopworld::TRAIN, &args.overrides)?;
     let files = if args.data.is_empty() { config.val_files()?.to_vec() } else { args.data };
     let mut questions = Vec::new();
     for file in &files {

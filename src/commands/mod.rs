@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod ask;
+pub mod compare;
 pub mod doctor;
 pub mod eval;
 pub mod export;
@@ -8,6 +9,7 @@ pub mod index;
 mod interrupt;
 mod progress;
 pub mod sft;
+mod summary;
 pub mod train;
 pub mod world;
 

@@ -31,6 +31,14 @@ impl Bars {
         bar.set_position(done as u64);
     }
 
+    /// Prints between the bar and what was printed before.
+    pub fn above(&self, print: impl FnOnce()) {
+        match &self.bar {
+            Some((_, bar)) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
     pub fn clear(&mut self) {
         if let Some((_, bar)) = self.bar.take() {
             bar.finish_and_clear();

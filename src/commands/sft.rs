@@ -3,6 +3,7 @@
 use super::progress::Bars;
 use crate::args::{Experiment, Output};
 use crate::device;
+use crate::hopworld;
 use anyhow::Result;
 use burn::module::Module;
 use rex_trainer::Event;
@@ -27,7 +28,7 @@ pub struct SftArgs {
 const REPORT: usize = 25;
 
 pub fn run(args: SftArgs, output: Output) -> Result<()> {
-    let config = Config::load(args.experiment.config.as_deref(), &args.overrides)?;
+    let config = args.experiment.load(hopworld::SFT, &args.overrides)?;
     let device = device::open(&args.experiment.device)?;
     let stop = super::interrupt::on_ctrl_c()?;
     let mut bars = Bars::new(output);

@@ -2,8 +2,10 @@
 
 use super::interrupt::{self, Interrupt};
 use super::progress::Bars;
+use super::summary;
 use crate::args::{Experiment, Output};
 use crate::device;
+use crate::hopworld;
 use anyhow::Result;
 use rex_trainer::config::Config;
 use rex_trainer::{Evaluation, Metrics, Observer, Phase, Trainer};
@@ -16,6 +18,9 @@ pub struct TrainArgs {
     /// Go on with the run in trainer.run_dir from its newest checkpoint
     #[arg(long)]
     resume: bool,
+    /// Stop with everything saved when standard input ends, for programs that start this one
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
     /// Print the resolved configuration and stop
     #[arg(long)]
     print_config: bool,
@@ -25,27 +30,35 @@ pub struct TrainArgs {
 }
 
 pub fn run(args: TrainArgs, output: Output) -> Result<()> {
-    let config = Config::load(args.experiment.config.as_deref(), &args.overrides)?;
+    let file = args.experiment.file(hopworld::TRAIN)?;
+    let config = Config::load(Some(&file), &args.overrides)?;
     if args.print_config {
         write!(std::io::stdout(), "{}", toml::to_string(&config)?)?;
         return Ok(());
     }
     let device = device::open(&args.experiment.device)?;
     let mut console = Console::new(output, config.trainer.total_steps)?;
-    let mut trainer =
-        if args.resume { Trainer::resume(config, &device)? } else { Trainer::start(config, &device)? };
+    if args.until_stdin_ends {
+        console.stop.or_stdin_ends();
+    }
+    let mut trainer = if args.resume {
+        Trainer::resume(config.clone(), &device)?
+    } else {
+        Trainer::start(config.clone(), &device)?
+    };
     let finished = trainer.run(&mut console)?;
     console.bars.clear();
     if output.quiet || output.json {
         return Ok(());
     }
-    let run = trainer.run_dir().root().display();
+    let run = trainer.run_dir();
     if finished {
-        println!("\nDone. The run is in {run}: metrics.jsonl, rollouts/, checkpoints/.");
-        println!("Next: rex export {run} --out my-model");
-    } else {
-        println!("\nStopped with everything saved in {run}. Go on with the same command and --resume.");
+        return summary::print(run, &config, &file, &mut std::io::stdout());
     }
+    println!(
+        "\nStopped with everything saved in {}. Go on with the same command and --resume.",
+        run.root().display()
+    );
     Ok(())
 }
 
@@ -66,11 +79,13 @@ impl Console {
 
     fn line(&mut self, metrics: &Metrics, text: String) {
         self.bars.clear();
-        if self.output.json {
-            println!("{}", serde_json::to_string(metrics).expect("numbers and strings"));
-        } else if !self.output.quiet {
-            println!("{text}");
-        }
+        let text = match self.output {
+            Output { json: true, .. } => serde_json::to_string(metrics).expect("numbers and strings"),
+            Output { quiet: true, .. } => return,
+            _ => text,
+        };
+        // A run goes on, and saves what it has, when nobody reads along any more.
+        let _ = writeln!(std::io::stdout(), "{text}");
     }
 }
 

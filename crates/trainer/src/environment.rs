@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::data::{Question, read_corpus};
 use crate::error::TrainError;
-use crate::sampler::{Probing, Sampler, Task};
+use crate::sampler::{ProbeStart, Probing, Sampler, Task};
 use rex_model::{LoadedModel, Tokenizer};
 use rex_rollout::retrieval::Bm25Index;
 use rex_rollout::{Codec, DEFAULT_EXPLORATION, ExplorationPool, ProbeOn, Protocol, Retriever};
@@ -20,6 +20,7 @@ pub struct Environment {
     max_rows: usize,
     probe_probability: f64,
     probe_on: ProbeOn,
+    probe_start: ProbeStart,
 }
 
 /// rex-model's tokenizer as rollouts see one.
@@ -69,6 +70,7 @@ impl Environment {
             max_rows: rollout.max_rows,
             probe_probability: config.probe.probability,
             probe_on: config.probe.on,
+            probe_start: config.probe.start,
         })
     }
 
@@ -79,6 +81,7 @@ impl Environment {
             protocol: &self.protocol,
             topk: self.topk,
             max_rows: self.max_rows,
+            probe_start: self.probe_start,
         }
     }
 

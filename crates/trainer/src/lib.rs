@@ -2,20 +2,24 @@
 //!
 //! Reading order: [`config`], the experiment file; [`data`], questions and corpora; [`environment`], what the policy acts in;
 //! [`sampler`], which drives a step's episodes; `step`, the story of one training step; [`batch`] and [`objective`], from
-//! transcripts to the loss; [`trainer`], the run; [`checkpoint`], [`metrics`] and [`run_dir`], what is left of it.
+//! transcripts to the loss; [`trainer`], the run; [`checkpoint`], [`metrics`] and [`run_dir`], what is left of it;
+//! [`history`], a run read back, and [`compare`], several of them side by side.
 
 pub mod batch;
 pub mod checkpoint;
+pub mod compare;
 pub mod config;
 pub mod data;
 pub mod environment;
 mod error;
 pub mod evaluate;
+pub mod history;
 pub mod hopworld;
 pub mod metrics;
 pub mod objective;
 pub mod observer;
 pub mod optimizer;
+pub mod quantity;
 pub mod questions;
 pub mod rollout_log;
 pub mod run_dir;
@@ -28,9 +32,10 @@ pub mod trainer;
 pub use environment::Environment;
 pub use error::TrainError;
 pub use evaluate::{Evaluation, SourceScores, evaluate};
+pub use history::History;
 pub use metrics::Metrics;
 pub use observer::{Observer, Phase};
 pub use run_dir::RunDir;
-pub use sampler::{Draw, Event, Origin, Probing, Rollout, Sampler, Task};
+pub use sampler::{Draw, Event, Origin, ProbeStart, Probing, Rollout, Sampler, Task};
 pub use sft::Sft;
 pub use trainer::Trainer;

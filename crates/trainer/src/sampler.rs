@@ -12,6 +12,7 @@ use rex_model::{Decoder, Engine, Job, RowId, Sampling, TokenCounts};
 use rex_rollout::{
     Author, Codec, Episode, ExplorationPool, Need, Passage, ProbeOn, Protocol, Retriever, Scores,
 };
+use serde::{Deserialize, Serialize};
 
 /// What the episodes of a run share.
 pub struct Sampler<'a> {
@@ -22,6 +23,18 @@ pub struct Sampler<'a> {
     pub topk: usize,
     /// Transcripts decoded at once.
     pub max_rows: usize,
+    pub probe_start: ProbeStart,
+}
+
+/// Where mixed sampling starts the transcript that a failed original earns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeStart {
+    /// At the failure, behind an exploration prompt: a probe.
+    #[default]
+    DeadEnd,
+    /// From scratch, on a question of the step drawn at random: uniform over-sampling, which probes are compared with.
+    Scratch,
 }
 
 /// Mixed sampling, where it is on.
@@ -52,18 +65,20 @@ pub struct Draw<'a> {
 }
 
 /// Where a transcript comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     Original,
     Probe,
+    /// Drawn in a probe's place, from scratch ([`ProbeStart::Scratch`]).
+    Extra,
 }
 
 /// One finished transcript.
 pub struct Rollout {
     /// Position of its task.
     pub task: usize,
-    /// Number among its task's originals; a probe has its parent's.
+    /// Number among its task's originals; a probe has its parent's, an extra one no original's.
     pub sample: usize,
     pub origin: Origin,
     pub episode: Episode,
@@ -101,7 +116,7 @@ pub enum Event<'e> {
 
 /// The transcripts of a batch and the work they took.
 pub struct Sampled {
-    /// Originals first, then probes; each ordered by task and sample.
+    /// Originals first, then probes, then extra ones; each ordered by task and sample.
     pub rollouts: Vec<Rollout>,
     pub tokens: TokenCounts,
 }
@@ -149,9 +164,11 @@ impl Sampler<'_> {
             for mut ended in finished {
                 let scores = Scores::new(&ended.episode.segments(self.codec), &tasks[ended.task].golds);
                 observe(Event::Finished { episode: &ended.episode, scores: &scores });
-                if let Some(probe) = self.probe(&mut engine, &mut ended, &scores, draw) {
-                    observe(Event::Branched { parent: &ended.episode, probe: &probe.episode });
-                    live.push(probe);
+                if let Some(more) = self.explore(&mut engine, &mut ended, &scores, tasks, draw) {
+                    if more.origin == Origin::Probe {
+                        observe(Event::Branched { parent: &ended.episode, probe: &more.episode });
+                    }
+                    live.push(more);
                 }
                 engine.close(ended.row);
                 let Live { task, sample, origin, episode, .. } = ended;
@@ -214,16 +231,18 @@ impl Sampler<'_> {
         }
     }
 
-    /// Branches a probe off a failed original, with the chance of METHOD §2, from the parent's cache row.
-    fn probe(
+    /// Branches a probe off a failed original, with the chance of METHOD §2, from the parent's cache row; or starts an
+    /// extra transcript in its place.
+    fn explore(
         &self,
         engine: &mut Engine<'_>,
         parent: &mut Live,
         scores: &Scores,
+        tasks: &[Task],
         draw: Draw<'_>,
     ) -> Option<Live> {
         let probing = draw.probing?;
-        if parent.origin == Origin::Probe || scores.is_correct() {
+        if parent.origin != Origin::Original || scores.is_correct() {
             return None;
         }
         if parent.random.random::<f64>() >= probing.probability {
@@ -231,12 +250,24 @@ impl Sampler<'_> {
         }
         let exploration = probing.pool.draw(parent.random.random());
         let episode = parent.episode.probe(probing.on, exploration, self.protocol, self.codec)?;
+        if self.probe_start == ProbeStart::Scratch {
+            return Some(extra(engine, parent, tasks, draw));
+        }
         let prefix = episode.branch().expect("a probe has a branch").prefix;
         let (task, sample, origin) = (parent.task, parent.sample, Origin::Probe);
         // The prefix's last token is fed again: its logits score the first token of the exploration prompt.
         let row = engine.fork(parent.row, prefix - 1);
         Some(Live { task, sample, origin, episode, row, random: stream(draw, task, sample, origin) })
     }
+}
+
+/// A transcript from scratch, of a task that the failed original draws. Its number is unlike any other of that task.
+fn extra(engine: &mut Engine<'_>, parent: &mut Live, tasks: &[Task], draw: Draw<'_>) -> Live {
+    let task = parent.random.random_range(0..tasks.len());
+    let sample = draw.group_size * (1 + parent.task) + parent.sample;
+    let (episode, row) = (Episode::new(tasks[task].prompt.clone()), engine.open());
+    let origin = Origin::Extra;
+    Live { task, sample, origin, episode, row, random: stream(draw, task, sample, origin) }
 }
 
 /// Starts the originals in order, computing each task's prompt once for its whole group.

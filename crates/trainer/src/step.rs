@@ -21,7 +21,7 @@ use std::time::Instant;
 /// The rollouts of a step, by question.
 pub(crate) struct Gathered {
     pub(crate) questions: Vec<Question>,
-    /// Originals first, then probes.
+    /// Originals first, then probes, then extra ones.
     pub(crate) rollouts: Vec<Rollout>,
     pub(crate) tokens_prefilled: u64,
     pub(crate) tokens_decoded: u64,
@@ -46,11 +46,12 @@ impl Trainer {
         let step = self.progress.step + 1;
         let started = Instant::now();
 
-        // Originals, and a probe off some of those that failed.
+        // Originals, and a probe off some of those that failed (or an extra one in its place).
         let gathered = self.gather(step, observer)?;
         let generated = started.elapsed();
         let originals: Vec<&Rollout> = gathered.of(Origin::Original);
         let probes: Vec<&Rollout> = gathered.of(Origin::Probe);
+        let extra: Vec<&Rollout> = gathered.of(Origin::Extra);
         let failed = originals.iter().filter(|r| !r.scores.is_correct()).count();
 
         // The probes whose exploration prompts the policy finds likeliest, as many as probes have lately been right.
@@ -63,7 +64,7 @@ impl Trainer {
             self.config.probe.max_fraction,
         );
         let kept: Vec<&Rollout> =
-            originals.iter().copied().chain(chosen.iter().map(|&i| probes[i])).collect();
+            originals.iter().copied().chain(chosen.iter().map(|&i| probes[i])).chain(extra).collect();
         if !probes.is_empty() {
             self.progress.keep_ratio.update(mean(probes.iter().map(|probe| probe.scores.em)));
         }
@@ -137,7 +138,7 @@ impl Trainer {
             let mut observe = |event: Event<'_>| match event {
                 Event::Finished { episode, .. } if episode.branch().is_none() => {
                     done += 1;
-                    observer.progress(Phase::Rollouts, done, total);
+                    observer.progress(Phase::Rollouts, done.min(total), total);
                 }
                 _ => {}
             };

@@ -64,6 +64,7 @@ fn probes(metrics: &mut Metrics, gathered: &Gathered, kept: &[&Rollout], alpha: 
     let dead_ends = dead.iter().filter(|&&dead| dead).count() as f64;
     let share = |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { part / whole };
     metrics.set("rex/alpha", alpha);
+    metrics.set("rex/extra", of(Origin::Extra).count() as f64);
     metrics.set("rex/failure_rate", mean(of(Origin::Original).map(|rollout| 1.0 - rollout.scores.em)));
     metrics.set("rex/probes", of(Origin::Probe).count() as f64);
     metrics

@@ -18,6 +18,7 @@ use burn::tensor::Device;
 use rex_grpo::{KeepRatio, PromptTrie};
 use rex_model::{Decoder, LoadedModel, Sampling};
 use std::path::Path;
+use std::time::Instant;
 
 /// Everything that a run holds in memory.
 pub struct Trainer {
@@ -160,6 +161,7 @@ impl Trainer {
         if self.validation.is_empty() {
             return Ok(());
         }
+        let started = Instant::now();
         let (step, total) = (self.progress.step, self.validation.len());
         let mut done = 0;
         let mut observe = |event: Event<'_>| {
@@ -172,7 +174,9 @@ impl Trainer {
         let seed = self.config.trainer.seed;
         let (evaluation, _) =
             evaluate(&self.environment, &policy, &self.validation, Sampling::Greedy, seed, &mut observe)?;
-        self.log.append(&evaluation.metrics(step))?;
+        let mut metrics = evaluation.metrics(step);
+        metrics.set("timing_s/testing", started.elapsed().as_secs_f64());
+        self.log.append(&metrics)?;
         observer.evaluated(step, &evaluation);
         Ok(())
     }

@@ -122,6 +122,17 @@ fn a_resumed_run_equals_an_unbroken_one() {
 }
 
 #[test]
+fn a_run_without_a_checkpoint_goes_on_from_its_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = Device::flex();
+    // Killed before its first checkpoint.
+    drop(Sft::start(config(folder.path(), "killed"), &device).unwrap());
+    let mut resumed = Sft::resume(config(folder.path(), "killed"), &device).unwrap();
+    assert!(resumed.run(&mut |_| true).unwrap());
+    assert_eq!(metrics(&folder.path().join("killed")).len(), 4);
+}
+
+#[test]
 fn drills_that_are_not_learnt_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config(folder.path(), "run");

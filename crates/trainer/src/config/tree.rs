@@ -1,6 +1,7 @@
 //! The tree itself. Names follow verl and Search-R1 where they have one.
 
 use super::sft::SftConfig;
+use crate::sampler::ProbeStart;
 use rex_grpo::{Aggregation, Correction, Kl, ProbeDensity, ProbeFilter, Singleton};
 use rex_rollout::ProbeOn;
 use serde::{Deserialize, Serialize};
@@ -83,6 +84,7 @@ pub struct ProbeConfig {
     /// Chance that a failed original is probed; 0 turns mixed sampling off.
     pub probability: f64,
     pub on: ProbeOn,
+    pub start: ProbeStart,
     /// A text file with one exploration prompt a line; the built-in pool when absent.
     pub pool: Option<PathBuf>,
     pub density: ProbeDensity,
@@ -246,6 +248,7 @@ impl Default for ProbeConfig {
         Self {
             probability: 0.2,
             on: ProbeOn::WrongAnswer,
+            start: ProbeStart::DeadEnd,
             pool: None,
             density: ProbeDensity::Fine,
             filter: ProbeFilter::Likeliest,

@@ -57,6 +57,10 @@ impl Sft {
     /// Anything missing or malformed in configuration, data or model, before the run directory is made.
     pub fn start(config: Config, device: &Device) -> Result<Self, TrainError> {
         RunDir::refuse_existing(&config)?;
+        Self::from_scratch(config, device)
+    }
+
+    fn from_scratch(config: Config, device: &Device) -> Result<Self, TrainError> {
         let device = device.clone().autodiff();
         let model = match config.sft.source {
             SftSource::Hopworld if config.model.path.as_os_str().is_empty() => {
@@ -73,7 +77,9 @@ impl Sft {
     /// As [`Sft::start`]; and a checkpoint or a configuration that does not fit.
     pub fn resume(config: Config, device: &Device) -> Result<Self, TrainError> {
         let run = RunDir::resume(&config)?;
-        let Some(folder) = checkpoint::latest(&run)? else { return Self::start(config, device) };
+        let Some(folder) = checkpoint::latest(&run)? else {
+            return Self::from_scratch(config, device);
+        };
         let model = rex_model::load(&folder, &device.clone().autodiff())?;
         let mut resumed = Self::assemble(config, model, Some(checkpoint::load_progress(&folder)?))?;
         if resumed.progress.stage_step > 0 {
