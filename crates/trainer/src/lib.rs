@@ -23,6 +23,7 @@ pub mod sampler;
 pub mod sft;
 mod step;
 mod step_metrics;
+mod tensorboard;
 pub mod trainer;
 
 pub use environment::Environment;
