@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`config`], the experiment file; [`data`], questions and corpora; [`environment`], what the policy acts in;
 //! [`sampler`], which drives a step's episodes; `step`, the story of one training step; [`batch`] and [`objective`], from
-//! transcripts to the loss; [`trainer`], the run; [`checkpoint`], [`metrics`] and [`run_dir`], what is left of it.
+//! transcripts to the loss; [`trainer`], the run; [`checkpoint`], [`metrics`] and [`run_dir`], what is left of it;
 
 pub mod batch;
 pub mod checkpoint;
@@ -25,6 +25,7 @@ mod step;
 mod step_metrics;
 mod tensorboard;
 pub mod trainer;
+pub mod warnings;
 
 pub use environment::Environment;
 pub use error::TrainError;
@@ -35,3 +36,4 @@ pub use run_dir::RunDir;
 pub use sampler::{Draw, Event, Origin, Probing, Rollout, Sampler, Task};
 pub use sft::Sft;
 pub use trainer::Trainer;
+pub use warnings::Warning;

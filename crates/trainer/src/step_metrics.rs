@@ -42,6 +42,11 @@ fn rollouts(metrics: &mut Metrics, gathered: &Gathered) {
     metrics.set("rollout/truncated", of(|r| (r.episode.outcome() == Some(&Outcome::Truncated)) as u8 as f64));
     metrics.set("rollout/tokens_prefilled", gathered.tokens_prefilled as f64);
     metrics.set("rollout/tokens_decoded", gathered.tokens_decoded as f64);
+    // How sure the policy is of what it gets right: its fall announces a collapse (arXiv 2512.04220).
+    let correct: Vec<&Rollout> = originals.iter().copied().filter(|r| r.scores.is_correct()).collect();
+    if !correct.is_empty() {
+        metrics.set("rex/correct_log_prob", mean(correct.iter().flat_map(|r| written_log_probs(r))));
+    }
     let lengths: Vec<f64> = gathered.rollouts.iter().map(|rollout| rollout.written() as f64).collect();
     spread(metrics, "response_length", &lengths);
     let prompt = |rollout: &&Rollout| {
@@ -49,6 +54,13 @@ fn rollouts(metrics: &mut Metrics, gathered: &Gathered) {
         transcript.authors().iter().take_while(|&&author| author == Author::Prompt).count() as f64
     };
     metrics.set("prompt_length/mean", mean(originals.iter().map(prompt)));
+}
+
+/// `log π_old` of the tokens that the policy wrote.
+fn written_log_probs(rollout: &Rollout) -> impl Iterator<Item = f64> {
+    let transcript = rollout.episode.transcript();
+    let tokens = transcript.authors().iter().zip(transcript.log_probs());
+    tokens.filter(|(author, _)| **author == Author::Model).map(|(_, &log_old)| log_old.into())
 }
 
 fn probes(metrics: &mut Metrics, gathered: &Gathered, kept: &[&Rollout], alpha: f64) {
