@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::{ask, doctor, eval, export, index, sft, train, world};
+use crate::commands::{ask, doctor, eval, export, index, report, sft, train, world};
 use clap::{Parser, Subcommand};
 
 /// Train language models to reason with a search engine, by reinforcement learning (REX-RAG).
@@ -41,6 +41,8 @@ pub enum Command {
     Index(index::IndexArgs),
     /// Write a run's newest checkpoint as a Hugging Face folder
     Export(export::ExportArgs),
+    /// Write a run's curves, warnings and transcripts as one HTML file
+    Report(report::ReportArgs),
     /// Write an invented encyclopedia and questions about it
     World(world::WorldArgs),
     /// Show devices, memory and what is compiled in

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Ask(args) => commands::ask::run(args, output),
         Command::Index(args) => commands::index::run(args, output),
         Command::Export(args) => commands::export::run(args, output),
+        Command::Report(args) => commands::report::run(args, output),
         Command::World(args) => commands::world::run(args, output),
         Command::Doctor(args) => commands::doctor::run(args, output),
     };

@@ -7,6 +7,7 @@ pub mod export;
 pub mod index;
 mod interrupt;
 mod progress;
+pub mod report;
 pub mod sft;
 pub mod train;
 pub mod world;

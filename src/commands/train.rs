@@ -6,7 +6,7 @@ use crate::args::{Experiment, Output};
 use crate::device;
 use anyhow::Result;
 use rex_trainer::config::Config;
-use rex_trainer::{Evaluation, Metrics, Observer, Phase, Trainer};
+use rex_trainer::{Evaluation, Metrics, Observer, Phase, Trainer, Warning, report};
 use std::io::Write;
 
 #[derive(Debug, clap::Args)]
@@ -36,15 +36,23 @@ pub fn run(args: TrainArgs, output: Output) -> Result<()> {
         if args.resume { Trainer::resume(config, &device)? } else { Trainer::start(config, &device)? };
     let finished = trainer.run(&mut console)?;
     console.bars.clear();
+    // The run is saved; a report that cannot be written does not make it a failure.
+    let report = report::write(trainer.run_dir().root(), None);
+    if let Err(error) = &report {
+        eprintln!("rex: no report: {error}");
+    }
     if output.quiet || output.json {
         return Ok(());
     }
+    if let Ok(report) = report {
+        println!("\nReport: {}", report.display());
+    }
     let run = trainer.run_dir().root().display();
     if finished {
-        println!("\nDone. The run is in {run}: metrics.jsonl, rollouts/, checkpoints/.");
+        println!("Done. The run is in {run}: metrics.jsonl, rollouts/, checkpoints/.");
         println!("Next: rex export {run} --out my-model");
     } else {
-        println!("\nStopped with everything saved in {run}. Go on with the same command and --resume.");
+        println!("Stopped with everything saved in {run}. Go on with the same command and --resume.");
     }
     Ok(())
 }
@@ -54,14 +62,12 @@ struct Console {
     bars: Bars,
     output: Output,
     total_steps: usize,
-    /// Updates skipped so far.
-    skipped: f64,
     stop: Interrupt,
 }
 
 impl Console {
     fn new(output: Output, total_steps: usize) -> Result<Self> {
-        Ok(Self { bars: Bars::new(output), output, total_steps, skipped: 0.0, stop: interrupt::on_ctrl_c()? })
+        Ok(Self { bars: Bars::new(output), output, total_steps, stop: interrupt::on_ctrl_c()? })
     }
 
     fn line(&mut self, metrics: &Metrics, text: String) {
@@ -86,7 +92,7 @@ impl Observer for Console {
 
     fn step(&mut self, metrics: &Metrics) {
         let get = |name: &str| metrics.get(name).unwrap_or(f64::NAN);
-        let mut text = format!(
+        let text = format!(
             "step {}/{}  reward {:.3}  em {:.3}  loss {:+.4}  kl {:.4}  alpha {:.3}  probes {:.0} (em {:.2})  \
              dead ends {:.2}  tokens {:.0}  {:.0}s",
             metrics.step(),
@@ -102,12 +108,14 @@ impl Observer for Console {
             get("response_length/mean"),
             get("timing_s/step"),
         );
-        let skipped = get("rex/skipped_updates");
-        if skipped > self.skipped {
-            self.skipped = skipped;
-            text += "\n  a loss or gradient was not finite: the update was skipped, the batch is kept in rollouts/";
-        }
         self.line(metrics, text);
+    }
+
+    fn warning(&mut self, warning: &Warning) {
+        self.bars.clear();
+        if !self.output.quiet {
+            eprintln!("warning: {}\n  to try: {}", warning.message, warning.advice);
+        }
     }
 
     fn evaluated(&mut self, step: usize, evaluation: &Evaluation) {

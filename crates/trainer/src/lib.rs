@@ -3,6 +3,7 @@
 //! Reading order: [`config`], the experiment file; [`data`], questions and corpora; [`environment`], what the policy acts in;
 //! [`sampler`], which drives a step's episodes; `step`, the story of one training step; [`batch`] and [`objective`], from
 //! transcripts to the loss; [`trainer`], the run; [`checkpoint`], [`metrics`] and [`run_dir`], what is left of it;
+//! [`warnings`] and [`report`], what to make of that.
 
 pub mod batch;
 pub mod checkpoint;
@@ -17,6 +18,7 @@ pub mod objective;
 pub mod observer;
 pub mod optimizer;
 pub mod questions;
+pub mod report;
 pub mod rollout_log;
 pub mod run_dir;
 pub mod sampler;
