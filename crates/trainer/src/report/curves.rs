@@ -21,6 +21,8 @@ struct Spec {
     scale: Scale,
     /// Names in `metrics.jsonl`, and what the legend says.
     series: &'static [(&'static str, &'static str)],
+    /// The number that is 0 throughout where what it shows is switched off.
+    switch: Option<&'static str>,
 }
 
 const PERCENTILES: &str = "Percentiles over the tokens of a step of π_θ/π_mix, the ratio of the loss.";
@@ -29,174 +31,187 @@ const SECTIONS: &[(&str, &[Spec])] = &[
     (
         "Supervised training",
         &[
-            Spec {
-                title: "Loss",
-                about: "Mean negative log-likelihood of what is to be learnt, in nats a token.",
-                scale: Zero,
-                series: &[("sft/loss", "loss")],
-            },
-            Spec {
-                title: "Accuracy",
-                about: "Share of tokens that the model would have chosen.",
-                scale: Zero,
-                series: &[("sft/accuracy", "accuracy")],
-            },
+            spec(
+                "Loss",
+                "Mean negative log-likelihood of what is to be learnt, in nats a token.",
+                Zero,
+                &[("sft/loss", "loss")],
+            ),
+            spec(
+                "Accuracy",
+                "Share of tokens that the model would have chosen.",
+                Zero,
+                &[("sft/accuracy", "accuracy")],
+            ),
         ],
     ),
     (
         "Results",
         &[
-            Spec {
-                title: "Reward and exact match",
-                about: "Reward of all transcripts in the loss; exact match of the originals, which the policy wrote by itself.",
-                scale: Zero,
-                series: &[("critic/rewards/mean", "reward"), ("rex/em", "exact match of originals")],
-            },
-            Spec {
-                title: "Answers",
-                about: "Shares of the originals that give an answer, and that the context cuts off.",
-                scale: Zero,
-                series: &[("rollout/answered", "answered"), ("rollout/truncated", "cut off")],
-            },
+            spec(
+                "Reward and exact match",
+                "Reward of all transcripts in the loss; exact match of the originals, which the policy wrote by itself.",
+                Zero,
+                &[("critic/rewards/mean", "reward"), ("rex/em", "exact match of originals")],
+            ),
+            spec(
+                "Answers",
+                "Shares of the originals that give an answer, and that the context cuts off.",
+                Zero,
+                &[("rollout/answered", "answered"), ("rollout/truncated", "cut off")],
+            ),
         ],
     ),
     (
         "Dead ends and probes",
         &[
-            Spec {
-                title: "Dead ends",
-                about: "Share of questions whose originals all fail, and share of those that a probe solved.",
-                scale: Zero,
-                series: &[("rex/dead_end_rate", "dead ends"), ("rex/rescued", "of them rescued")],
-            },
-            Spec {
-                title: "Probes",
-                about: "Exact match of the probes, and its moving average, by which probes are kept per original.",
-                scale: Zero,
-                series: &[("rex/probe_em", "exact match of probes"), ("rex/keep_ratio", "keep ratio κ")],
-            },
+            spec(
+                "Dead ends",
+                "Share of questions whose originals all fail, and share of those that a probe solved.",
+                Zero,
+                &[("rex/dead_end_rate", "dead ends"), ("rex/rescued", "of them rescued")],
+            ),
+            spec(
+                "Probes",
+                "Exact match of the probes, and its moving average, by which probes are kept per original.",
+                Zero,
+                &[("rex/probe_em", "exact match of probes"), ("rex/keep_ratio", "keep ratio κ")],
+            )
+            .unless_zero("rex/probes"),
         ],
     ),
     (
         "Policy correction",
         &[
-            Spec {
-                title: "Share of probes α",
-                about: "Share of probes among the transcripts in the loss.",
-                scale: Zero,
-                series: &[("rex/alpha", "α")],
-            },
-            Spec {
-                title: "Effective sample size",
-                about: "Of how many equally weighted tokens the weighted ones are worth, as a share. 1 is on-policy.",
-                scale: Zero,
-                series: &[("rex/ess", "effective share")],
-            },
-            Spec {
-                title: "Clipped tokens",
-                about: "Share of tokens whose gradient the clip takes, by author.",
-                scale: Zero,
-                series: &[("rex/clipfrac/model", "model"), ("rex/clipfrac/probe", "exploration prompt")],
-            },
-            Spec {
-                title: "Ratio, model's tokens",
-                about: PERCENTILES,
-                scale: Free,
-                series: &[
+            spec(
+                "Share of probes α",
+                "Share of probes among the transcripts in the loss.",
+                Zero,
+                &[("rex/alpha", "α")],
+            )
+            .unless_zero("rex/probes"),
+            spec(
+                "Effective sample size",
+                "Of how many equally weighted tokens the weighted ones are worth, as a share. 1 is on-policy.",
+                Zero,
+                &[("rex/ess", "effective share")],
+            ),
+            spec(
+                "Clipped tokens",
+                "Share of tokens whose gradient the clip takes, by author.",
+                Zero,
+                &[("rex/clipfrac/model", "model"), ("rex/clipfrac/probe", "exploration prompt")],
+            ),
+            spec(
+                "Ratio, model's tokens",
+                PERCENTILES,
+                Free,
+                &[
                     ("rex/ratio/model/p99", "99 %"),
                     ("rex/ratio/model/p95", "95 %"),
                     ("rex/ratio/model/p50", "median"),
                     ("rex/ratio/model/p5", "5 %"),
                     ("rex/ratio/model/p1", "1 %"),
                 ],
-            },
-            Spec {
-                title: "Ratio, exploration prompts",
-                about: PERCENTILES,
-                scale: Log,
-                series: &[
+            ),
+            spec(
+                "Ratio, exploration prompts",
+                PERCENTILES,
+                Log,
+                &[
                     ("rex/ratio/probe/p99", "99 %"),
                     ("rex/ratio/probe/p95", "95 %"),
                     ("rex/ratio/probe/p50", "median"),
                     ("rex/ratio/probe/p5", "5 %"),
                     ("rex/ratio/probe/p1", "1 %"),
                 ],
-            },
+            ),
         ],
     ),
     (
         "Policy",
         &[
-            Spec {
-                title: "Entropy",
-                about: "Mean surprise of the drawn tokens, in nats.",
-                scale: Zero,
-                series: &[("actor/entropy", "entropy")],
-            },
-            Spec {
-                title: "Correct transcripts",
-                about: "Mean log-probability of a token that the policy wrote in a correct original. Its fall announces a collapse.",
-                scale: Free,
-                series: &[("rex/correct_log_prob", "log-probability")],
-            },
-            Spec {
-                title: "Policy loss",
-                about: "Of the step's updates, on average.",
-                scale: Free,
-                series: &[("actor/pg_loss", "policy loss")],
-            },
-            Spec {
-                title: "KL to the reference",
-                about: "Estimate of the distance from the starting point.",
-                scale: Free,
-                series: &[("actor/kl_loss", "KL")],
-            },
-            Spec {
-                title: "Gradient norm",
-                about: "Before clipping.",
-                scale: Zero,
-                series: &[("actor/grad_norm", "norm"), ("sft/grad_norm", "norm")],
-            },
-            Spec {
-                title: "Sampling against training",
-                about: "Largest difference between a log-probability recorded while sampling and the training forward's: rounding, if all is well.",
-                scale: Log,
-                series: &[("rollout/logprob_diff_max", "difference")],
-            },
+            spec(
+                "Entropy",
+                "Mean surprise of the drawn tokens, in nats.",
+                Zero,
+                &[("actor/entropy", "entropy")],
+            ),
+            spec(
+                "Correct transcripts",
+                "Mean log-probability of a token that the policy wrote in a correct original. Its fall announces a collapse.",
+                Free,
+                &[("rex/correct_log_prob", "log-probability")],
+            ),
+            spec(
+                "Policy loss",
+                "Of the step's updates, on average.",
+                Free,
+                &[("actor/pg_loss", "policy loss")],
+            ),
+            spec(
+                "KL to the reference",
+                "Estimate of the distance from the starting point.",
+                Free,
+                &[("actor/kl_loss", "KL")],
+            )
+            .unless_zero("actor/kl_loss"),
+            spec(
+                "Gradient norm",
+                "Before clipping.",
+                Zero,
+                &[("actor/grad_norm", "norm"), ("sft/grad_norm", "norm")],
+            ),
+            spec(
+                "Sampling against training",
+                "Largest difference between a log-probability recorded while sampling and the training forward's: rounding, if all is well.",
+                Log,
+                &[("rollout/logprob_diff_max", "difference")],
+            ),
         ],
     ),
     (
         "Rollouts",
         &[
-            Spec {
-                title: "Length",
-                about: "Tokens that the policy wrote in a transcript.",
-                scale: Zero,
-                series: &[
+            spec(
+                "Length",
+                "Tokens that the policy wrote in a transcript.",
+                Zero,
+                &[
                     ("response_length/mean", "mean"),
                     ("response_length/max", "longest"),
                     ("response_length/min", "shortest"),
                 ],
-            },
-            Spec {
-                title: "Searches",
-                about: "Of an original.",
-                scale: Zero,
-                series: &[("rollout/searches", "searches")],
-            },
-            Spec {
-                title: "Time of a step",
-                about: "In seconds.",
-                scale: Zero,
-                series: &[
+            ),
+            spec("Searches", "Of an original.", Zero, &[("rollout/searches", "searches")]),
+            spec(
+                "Time of a step",
+                "In seconds.",
+                Zero,
+                &[
                     ("timing_s/step", "step"),
                     ("timing_s/gen", "rollouts"),
                     ("timing_s/update_actor", "update"),
                 ],
-            },
+            ),
         ],
     ),
 ];
+
+const fn spec(
+    title: &'static str,
+    about: &'static str,
+    scale: Scale,
+    series: &'static [(&'static str, &'static str)],
+) -> Spec {
+    Spec { title, about, scale, series, switch: None }
+}
+
+impl Spec {
+    const fn unless_zero(self, name: &'static str) -> Self {
+        Self { switch: Some(name), ..self }
+    }
+}
 
 /// The charts of a run, without those for which it has no numbers.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
@@ -218,14 +233,13 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
 }
 
 fn chart(run: &Run, spec: &Spec, domain: [usize; 2]) -> Option<Chart> {
-    let Spec { title, about, scale, series } = *spec;
+    let Spec { title, about, scale, series, switch } = *spec;
     let series: Vec<Series> = series
         .iter()
         .map(|(name, label)| Series { label: label.to_string(), points: points(run, name) })
         .filter(|series| !series.points.is_empty())
         .collect();
-    let values = series.iter().flat_map(|series| &series.points);
-    if title.starts_with("KL") && values.clone().all(|(_, value)| *value == 0.0) {
+    if switch.is_some_and(|name| points(run, name).iter().all(|(_, value)| *value == 0.0)) {
         return None;
     }
     let bound = alpha_bound(&run.config).filter(|_| title.ends_with('α'));

@@ -40,6 +40,7 @@ impl Headline {
         let steps = evaluated(&em("all"));
         Self {
             state: match done {
+                done if is_supervised(run) => format!("{done} steps of supervised training are done."),
                 0 => "No step is done yet.".to_string(),
                 done if done >= total => format!("All {total} steps are done."),
                 done => format!("{done} of {total} steps are done: the run goes on, was stopped, or failed."),
@@ -67,13 +68,18 @@ impl Score {
     }
 }
 
+/// `rex sft` leaves a run directory, too.
+fn is_supervised(run: &Run) -> bool {
+    run.metrics.iter().any(|line| line.get("sft/loss").is_some())
+}
+
 fn facts(run: &Run) -> Vec<Fact> {
     let numbers = |name: &str| {
         run.metrics.iter().filter_map(|line| line.get(name)).filter(|v| v.is_finite()).collect::<Vec<f64>>()
     };
     let sum = |name: &str| numbers(name).iter().sum::<f64>();
-    let algorithm = serde_json::to_value(run.config.algorithm.name).ok();
-    let algorithm = algorithm.as_ref().and_then(|name| name.as_str()).unwrap_or_default();
+    let name = serde_json::to_value(run.config.algorithm.name).expect("plain data");
+    let algorithm = if is_supervised(run) { "supervised" } else { name.as_str().unwrap_or_default() };
     let mut facts = vec![
         Fact { name: "Algorithm", value: algorithm.to_string() },
         Fact { name: "Model", value: run.config.model.path.display().to_string() },

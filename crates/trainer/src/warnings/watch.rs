@@ -128,7 +128,7 @@ impl Watch {
         let (em_start, em_now) = self.em.change()?;
         let message = format!(
             "searches fell from {start:.2} to {now:.2} a question while exact match went from {em_start:.2} to \
-             {em_now:.2}: the policy answers from memory"
+             {em_now:.2}: the policy no longer uses the search engine"
         );
         let advice = "set algorithm.format_weight to 0 if the format score pays without a search, raise \
                       algorithm.kl_loss_coef, lower optimizer.lr, or start from a model that searches (rex sft)";

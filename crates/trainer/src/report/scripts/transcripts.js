@@ -69,7 +69,7 @@ const branching = (parent, probe, mode) => {
   const name = `Original ${parent.sample + 1}`;
   const from = probe.prefix;
   const ends = element("div", "pair",
-    transcript(`${name} went on and failed`, parent, { tokens: ours, from, mode }),
+    transcript(from ? `${name} went on and failed` : `${name}, failed`, parent, { tokens: ours, from, mode }),
     transcript("Its probe", probe, { tokens: theirs, from, mode }));
   if (!from) return ends;
   const places = new Map(ours.map((token, place) => [token, place]));

@@ -17,7 +17,7 @@ if (viewer) {
     const group = groups[groupBox.selectedIndex];
     const mode = colourBox.value;
     const originals = group.rollouts.filter(({ origin }) => origin === "original");
-    const probes = group.rollouts.filter(({ origin }) => origin === "probe");
+    const probes = group.rollouts.filter(({ origin }) => origin === "probe").sort((a, b) => b.em - a.em);
     const head = element("p", "", element("span", "question", group.question));
     const golds = element("p", "golds", `Accepted: ${group.golds.join(" · ")}`);
     if (group.source) golds.append(element("span", "source", group.source));
