@@ -7,19 +7,25 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// `runs/NAME/{config.toml, metrics.jsonl, rollouts/STEP.jsonl, checkpoints/step-N/}`.
+/// `runs/NAME/{config.toml, metrics.jsonl, events.out.tfevents.*, rollouts/STEP.jsonl, rollouts/val-STEP.jsonl,
+/// checkpoints/step-N/, report.html}`.
 #[derive(Debug, Clone)]
 pub struct RunDir {
     root: PathBuf,
 }
 
 impl RunDir {
+    /// A run's folder, whatever is in it.
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: root.to_path_buf() }
+    }
+
     /// An existing run, to read from.
     ///
     /// # Errors
     /// [`TrainError::NoRun`].
     pub fn open(root: &Path) -> Result<Self, TrainError> {
-        let run = Self { root: root.to_path_buf() };
+        let run = Self::at(root);
         if run.config().exists() { Ok(run) } else { Err(TrainError::NoRun { path: run.root }) }
     }
 
@@ -80,9 +86,23 @@ impl RunDir {
         self.root.join("checkpoints")
     }
 
+    /// The transcripts of a step.
+    pub fn step_rollouts(&self, step: usize) -> PathBuf {
+        self.rollouts().join(format!("{step}.jsonl"))
+    }
+
+    /// The transcripts of some validation questions, at the evaluation after `step`.
+    pub fn val_rollouts(&self, step: usize) -> PathBuf {
+        self.rollouts().join(format!("val-{step}.jsonl"))
+    }
+
+    pub fn report(&self) -> PathBuf {
+        self.root.join("report.html")
+    }
+
     /// Where the batch of a skipped step is kept for inspection.
     pub fn skipped(&self, step: usize) -> PathBuf {
-        self.root.join("rollouts").join(format!("{step}.skipped.jsonl"))
+        self.rollouts().join(format!("{step}.skipped.jsonl"))
     }
 }
 
