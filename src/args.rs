@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::{ask, compare, doctor, eval, export, index, sft, train, world};
+use crate::commands::{ask, compare, doctor, eval, export, index, report, sft, train, world};
 use crate::hopworld;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -47,6 +47,8 @@ pub enum Command {
     Compare(compare::CompareArgs),
     /// Write a run's newest checkpoint as a Hugging Face folder
     Export(export::ExportArgs),
+    /// Write a run's curves, warnings and transcripts as one HTML file
+    Report(report::ReportArgs),
     /// Write an invented encyclopedia and questions about it
     World(world::WorldArgs),
     /// Show devices, memory and what is compiled in

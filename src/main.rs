@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Index(args) => commands::index::run(args, output),
         Command::Compare(args) => commands::compare::run(args, output),
         Command::Export(args) => commands::export::run(args, output),
+        Command::Report(args) => commands::report::run(args, output),
         Command::World(args) => commands::world::run(args, output),
         Command::Doctor(args) => commands::doctor::run(args, output),
     };

@@ -47,7 +47,7 @@ fn the_default_is_unpacked_and_trained() {
         "Dead ends",
         "Took",
         "runs/hopworld",
-        "report runs/hopworld",
+        "runs/hopworld/report.html",
     ] {
         assert!(said.contains(expected), "`{expected}` is missing in:\n{said}");
     }

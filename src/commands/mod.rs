@@ -8,6 +8,7 @@ pub mod export;
 pub mod index;
 mod interrupt;
 mod progress;
+pub mod report;
 pub mod sft;
 mod summary;
 pub mod train;

@@ -11,7 +11,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Everything is read from the run's files, so that a resumed run tells of its beginning, too.
-pub fn print(run: &RunDir, config: &Config, file: &Path, out: &mut impl Write) -> Result<()> {
+pub fn print(
+    run: &RunDir,
+    report: Option<&Path>,
+    config: &Config,
+    file: &Path,
+    out: &mut impl Write,
+) -> Result<()> {
     let history = History::read(&run.metrics())?;
     writeln!(out)?;
     scores(&history, out)?;
@@ -22,6 +28,9 @@ pub fn print(run: &RunDir, config: &Config, file: &Path, out: &mut impl Write) -
     let (time, tokens) = (duration(history.seconds()), count(history.tokens(usize::MAX)));
     writeln!(out, "Took          {time}, {tokens} tokens generated{memory}")?;
     writeln!(out, "Run           {}: metrics.jsonl, rollouts/, checkpoints/", run.root().display())?;
+    if let Some(report) = report {
+        writeln!(out, "Report        {}: curves and transcripts, for a browser", report.display())?;
+    }
     next(run, config, file, out)
 }
 
@@ -45,7 +54,6 @@ fn next(run: &RunDir, config: &Config, file: &Path, out: &mut impl Write) -> Res
         let words: Vec<String> = words.iter().map(|word| shell(word)).collect();
         writeln!(out, "  {} {}\n      {what}", shell(&program), words.join(" "))
     };
-    command(&["report", &root], "curves and transcripts in one page")?;
     if let (Some(question), Some(model)) = (example(&config.data.val_files)?, checkpoint::latest(run)?) {
         let (saved, model) = (run.config().display().to_string(), format!("model.path={}", model.display()));
         let gold = &question.golden_answers[0];

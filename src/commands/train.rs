@@ -8,7 +8,7 @@ use crate::device;
 use crate::hopworld;
 use anyhow::Result;
 use rex_trainer::config::Config;
-use rex_trainer::{Evaluation, Metrics, Observer, Phase, Trainer};
+use rex_trainer::{Evaluation, Metrics, Observer, Phase, Trainer, Warning, report};
 use std::io::Write;
 
 #[derive(Debug, clap::Args)]
@@ -48,12 +48,17 @@ pub fn run(args: TrainArgs, output: Output) -> Result<()> {
     };
     let finished = trainer.run(&mut console)?;
     console.bars.clear();
+    // The run is saved; a report that cannot be written does not make it a failure.
+    let report = report::write(trainer.run_dir().root(), None);
+    if let Err(error) = &report {
+        eprintln!("rex: no report: {error}");
+    }
     if output.quiet || output.json {
         return Ok(());
     }
     let run = trainer.run_dir();
     if finished {
-        return summary::print(run, &config, &file, &mut std::io::stdout());
+        return summary::print(run, report.ok().as_deref(), &config, &file, &mut std::io::stdout());
     }
     println!(
         "\nStopped with everything saved in {}. Go on with the same command and --resume.",
@@ -67,14 +72,12 @@ struct Console {
     bars: Bars,
     output: Output,
     total_steps: usize,
-    /// Updates skipped so far.
-    skipped: f64,
     stop: Interrupt,
 }
 
 impl Console {
     fn new(output: Output, total_steps: usize) -> Result<Self> {
-        Ok(Self { bars: Bars::new(output), output, total_steps, skipped: 0.0, stop: interrupt::on_ctrl_c()? })
+        Ok(Self { bars: Bars::new(output), output, total_steps, stop: interrupt::on_ctrl_c()? })
     }
 
     fn line(&mut self, metrics: &Metrics, text: String) {
@@ -101,7 +104,7 @@ impl Observer for Console {
 
     fn step(&mut self, metrics: &Metrics) {
         let get = |name: &str| metrics.get(name).unwrap_or(f64::NAN);
-        let mut text = format!(
+        let text = format!(
             "step {}/{}  reward {:.3}  em {:.3}  loss {:+.4}  kl {:.4}  alpha {:.3}  probes {:.0} (em {:.2})  \
              dead ends {:.2}  tokens {:.0}  {:.0}s",
             metrics.step(),
@@ -117,12 +120,14 @@ impl Observer for Console {
             get("response_length/mean"),
             get("timing_s/step"),
         );
-        let skipped = get("rex/skipped_updates");
-        if skipped > self.skipped {
-            self.skipped = skipped;
-            text += "\n  a loss or gradient was not finite: the update was skipped, the batch is kept in rollouts/";
-        }
         self.line(metrics, text);
+    }
+
+    fn warning(&mut self, warning: &Warning) {
+        self.bars.clear();
+        if !self.output.quiet {
+            eprintln!("warning: {}\n  to try: {}", warning.message, warning.advice);
+        }
     }
 
     fn evaluated(&mut self, step: usize, evaluation: &Evaluation) {

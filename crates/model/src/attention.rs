@@ -2,7 +2,6 @@
 
 use burn::module::Module;
 use burn::nn::Linear;
-use burn::tensor::activation::softmax;
 use burn::tensor::{DType, Device, Tensor};
 
 use crate::cache::LayerCache;
@@ -33,12 +32,16 @@ pub(crate) struct Placement {
     /// New tokens a row, padding included.
     pub(crate) width: usize,
     rotation: Rotation,
-    /// `[rows or 1, 1, width, keys]`: 0 where a query may look, [`HIDDEN`] elsewhere.
-    mask: Tensor<4>,
+    /// `[rows or 1, 1, width, 1, keys]`: 0 where a query may look, [`HIDDEN`] elsewhere.
+    mask: Tensor<5>,
 }
 
 /// Finite, so that a query with nothing to look at averages instead of turning into NaN.
 const HIDDEN: f32 = -1e9;
+
+/// So many queries are computed together, with the keys that the last of them sees: what is later than a block costs
+/// nothing.
+const BLOCK: usize = 64;
 
 impl Placement {
     /// The new tokens of each row stand at `starts[row]`, `starts[row] + 1`, …; a query looks at the keys `0..keys`
@@ -51,8 +54,8 @@ impl Placement {
             .collect();
         let numbers = |values: Vec<f32>| Tensor::<1>::from_data(values.as_slice(), (device, DType::F32));
         let positions = numbers(positions).reshape([distinct.len(), width]);
-        let keys = numbers((0..keys).map(|key| key as f32).collect()).reshape([1, 1, 1, keys]);
-        let future = keys.greater(positions.clone().reshape([distinct.len(), 1, width, 1]));
+        let keys = numbers((0..keys).map(|key| key as f32).collect()).reshape([1, 1, 1, 1, keys]);
+        let future = keys.greater(positions.clone().reshape([distinct.len(), 1, width, 1, 1]));
         let mask = Tensor::zeros(future.shape(), (device, DType::F32)).mask_fill(future, HIDDEN);
         Self { rows: starts.len(), width, rotation: rope.at(positions), mask }
     }
@@ -103,14 +106,26 @@ impl Attention {
 
         // The query heads that share a key head become the rows of one product, so no key is copied per head.
         let group = heads / shared;
-        let q = q.reshape([rows, width, shared, group, dim]).permute([0, 2, 3, 1, 4]);
-        let q = q.reshape([rows, shared, group * width, dim]);
-        let scores = product(q, k.swap_dims(2, 3));
-        let dtype = scores.dtype();
-        let scores = scores.reshape([rows, heads, width, keys]).cast(DType::F32) + mask.clone();
-        let weights = softmax(scores, 3).cast(dtype).reshape([rows, shared, group * width, keys]);
-        let mixed = weights.matmul(v);
-        let mixed = mixed.reshape([rows, shared, group, width, dim]).permute([0, 3, 1, 2, 4]);
-        project(&self.o_proj, mixed.reshape([rows * width, heads * dim]))
+        let q = q.reshape([rows, width, shared, group * dim]).swap_dims(1, 2);
+        let q = q.reshape([rows, shared, width * group, dim]);
+        let mixed = (0..width).step_by(BLOCK).map(|start| {
+            let queries = BLOCK.min(width - start);
+            let seen = keys - width + start + queries;
+            let q = q.clone().narrow(2, start * group, queries * group);
+            let k = k.clone().narrow(2, 0, seen);
+            let v = v.clone().narrow(2, 0, seen);
+            let mask = mask.clone().narrow(2, start, queries).narrow(4, 0, seen);
+            let scores = product(q, k.swap_dims(2, 3));
+            let dtype = scores.dtype();
+            let scores = scores.reshape([rows, shared, queries, group, seen]).cast(DType::F32) + mask;
+            let largest = scores.clone().detach().max_dim(4);
+            let weights = (scores - largest).exp().reshape([rows, shared, queries * group, seen]);
+            // Normalised after the product, where there are fewer numbers.
+            let total = weights.clone().sum_dim(3);
+            let mixed = weights.cast(dtype).matmul(v);
+            (mixed.cast(DType::F32) * total.recip()).cast(dtype)
+        });
+        let mixed = Tensor::cat(mixed.collect(), 2).reshape([rows, shared, width, group * dim]);
+        project(&self.o_proj, mixed.swap_dims(1, 2).reshape([rows * width, heads * dim]))
     }
 }

@@ -14,6 +14,11 @@ pub enum TrainError {
     Busy { path: PathBuf },
     #[error("{} holds no run to resume: start one without --resume", path.display())]
     NoRun { path: PathBuf },
+    #[error(
+        "{} is no run: it holds neither config.toml nor metrics.jsonl; name the folder that trainer.run_dir named",
+        path.display()
+    )]
+    NothingToReport { path: PathBuf },
     #[error("`{key}` differs from {}: a resumed run keeps its configuration; start a new trainer.run_dir", path.display())]
     ConfigChanged { path: PathBuf, key: String },
     #[error("{}: not a usable checkpoint: {message}", path.display())]

@@ -58,6 +58,21 @@ pub fn evaluate(
     Ok((Evaluation { sources, overall }, sampled.rollouts))
 }
 
+/// The rollouts of the first `count` questions of each source: the same ones at every evaluation.
+pub fn first_of_each_source<'r>(
+    rollouts: &'r [Rollout],
+    questions: &[Question],
+    count: usize,
+) -> Vec<&'r Rollout> {
+    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut take = |rollout: &&Rollout| {
+        let taken = taken.entry(&questions[rollout.task].data_source).or_default();
+        *taken += 1;
+        *taken <= count
+    };
+    rollouts.iter().filter(|rollout| take(rollout)).collect()
+}
+
 impl SourceScores {
     fn of(rollouts: &[&Rollout]) -> Self {
         let of = |value: fn(&Rollout) -> f64| mean(rollouts.iter().map(|r| value(r)));

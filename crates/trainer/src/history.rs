@@ -2,7 +2,7 @@
 
 use crate::compare::Curve;
 use crate::error::TrainError;
-use crate::metrics::{Metrics, mean};
+use crate::metrics::{self, Metrics, mean};
 use std::path::Path;
 
 /// Every line of a run, by kind.
@@ -24,9 +24,7 @@ impl History {
     /// # Errors
     /// The file system's, with the path.
     pub fn read(path: &Path) -> Result<Self, TrainError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| TrainError::Io { path: path.to_path_buf(), source })?;
-        Ok(Self::of(text.lines().filter_map(|line| serde_json::from_str(line).ok())))
+        Ok(Self::of(metrics::read(path)?.0))
     }
 
     pub fn of(lines: impl IntoIterator<Item = Metrics>) -> Self {

@@ -3,7 +3,8 @@
 //! Reading order: [`config`], the experiment file; [`data`], questions and corpora; [`environment`], what the policy acts in;
 //! [`sampler`], which drives a step's episodes; `step`, the story of one training step; [`batch`] and [`objective`], from
 //! transcripts to the loss; [`trainer`], the run; [`checkpoint`], [`metrics`] and [`run_dir`], what is left of it;
-//! [`history`], a run read back, and [`compare`], several of them side by side.
+//! [`warnings`] and [`report`], what to make of that; [`history`], a run read back, and [`compare`], several of them side by
+//! side.
 
 pub mod batch;
 pub mod checkpoint;
@@ -21,13 +22,16 @@ pub mod observer;
 pub mod optimizer;
 pub mod quantity;
 pub mod questions;
+pub mod report;
 pub mod rollout_log;
 pub mod run_dir;
 pub mod sampler;
 pub mod sft;
 mod step;
 mod step_metrics;
+mod tensorboard;
 pub mod trainer;
+pub mod warnings;
 
 pub use environment::Environment;
 pub use error::TrainError;
@@ -39,3 +43,4 @@ pub use run_dir::RunDir;
 pub use sampler::{Draw, Event, Origin, ProbeStart, Probing, Rollout, Sampler, Task};
 pub use sft::Sft;
 pub use trainer::Trainer;
+pub use warnings::Warning;

@@ -1,6 +1,7 @@
 //! A step's numbers, by name, and the `metrics.jsonl` they are written to.
 
 use crate::error::TrainError;
+use crate::tensorboard::EventFile;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -41,10 +42,11 @@ impl Metrics {
     }
 }
 
-/// Appends lines to `metrics.jsonl`, each whole or not at all after a crash.
+/// Appends lines to `metrics.jsonl`, each whole or not at all after a crash, and to an event file beside it.
 pub struct MetricsLog {
     path: PathBuf,
     file: File,
+    events: EventFile,
 }
 
 impl MetricsLog {
@@ -64,7 +66,8 @@ impl MetricsLog {
         };
         crate::run_dir::replace_file(path, kept.as_bytes())?;
         let file = OpenOptions::new().append(true).open(path).map_err(io)?;
-        Ok(Self { path: path.to_path_buf(), file })
+        let events = EventFile::create(path.parent().unwrap_or(Path::new("")), done)?;
+        Ok(Self { path: path.to_path_buf(), file, events })
     }
 
     /// # Errors
@@ -73,8 +76,33 @@ impl MetricsLog {
         let line = serde_json::to_string(metrics).expect("numbers and strings");
         let written = self.file.write_all(format!("{line}\n").as_bytes());
         let path = || self.path.clone();
-        written.and_then(|()| self.file.sync_data()).map_err(|source| TrainError::Io { path: path(), source })
+        written
+            .and_then(|()| self.file.sync_data())
+            .map_err(|source| TrainError::Io { path: path(), source })?;
+        self.events.append(metrics)
     }
+}
+
+/// The lines of a `metrics.jsonl`, in order, and the numbers (from 1) of those that hold no metrics: a crash leaves half a
+/// line at the end. A file that is not there has none.
+///
+/// # Errors
+/// The file system's, with the path.
+pub fn read(path: &Path) -> Result<(Vec<Metrics>, Vec<usize>), TrainError> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(source) => return Err(TrainError::Io { path: path.to_path_buf(), source }),
+    };
+    let (mut lines, mut broken) = (Vec::new(), Vec::new());
+    for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
+        match serde_json::from_str::<Metrics>(line) {
+            Ok(metrics) if metrics.0.contains_key("step") => lines.push(metrics),
+            _ if line.trim().is_empty() => {}
+            _ => broken.push(number + 1),
+        }
+    }
+    Ok((lines, broken))
 }
 
 fn keeps(line: &str, done: Option<usize>) -> bool {
@@ -119,6 +147,17 @@ mod tests {
         // Half a line, as a crash leaves one.
         std::fs::write(&path, "{\"step\":0}\n{\"st").unwrap();
         assert_eq!(steps(Some(0)), [0, 1]);
+    }
+
+    #[test]
+    fn what_is_no_line_is_numbered() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        assert_eq!(read(&path).unwrap(), (vec![], vec![]));
+        std::fs::write(&path, b"{\"step\":1}\n\n[]\n{\"em\":1}\n{\"step\":2}\n{\"st\xff").unwrap();
+        let (lines, broken) = read(&path).unwrap();
+        assert_eq!(lines.iter().map(Metrics::step).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(broken, [3, 4, 6]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::evaluate::Evaluation;
 use crate::metrics::Metrics;
+use crate::warnings::Warning;
 
 /// The long phases of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum Phase {
 pub trait Observer {
     fn progress(&mut self, _phase: Phase, _done: usize, _total: usize) {}
     fn step(&mut self, _metrics: &Metrics) {}
+    /// Something that the numbers of the step just reported show; said once a run.
+    fn warning(&mut self, _warning: &Warning) {}
     fn evaluated(&mut self, _step: usize, _evaluation: &Evaluation) {}
     /// Asked after every step; true saves and ends the run.
     fn stop(&self) -> bool {

@@ -8,7 +8,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// `runs/NAME/{config.toml, metrics.jsonl, rollouts/STEP.jsonl, checkpoints/step-N/}`.
+/// `runs/NAME/{config.toml, metrics.jsonl, events.out.tfevents.*, rollouts/STEP.jsonl, rollouts/val-STEP.jsonl,
+/// checkpoints/step-N/, report.html}`.
 #[derive(Debug, Clone)]
 pub struct RunDir {
     root: PathBuf,
@@ -17,12 +18,17 @@ pub struct RunDir {
 }
 
 impl RunDir {
+    /// A run's folder, whatever is in it.
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: root.to_path_buf(), _lock: None }
+    }
+
     /// An existing run, to read from.
     ///
     /// # Errors
     /// [`TrainError::NoRun`].
     pub fn open(root: &Path) -> Result<Self, TrainError> {
-        let run = Self { root: root.to_path_buf(), _lock: None };
+        let run = Self::at(root);
         if run.config().exists() { Ok(run) } else { Err(TrainError::NoRun { path: run.root }) }
     }
 
@@ -85,9 +91,23 @@ impl RunDir {
         self.root.join("checkpoints")
     }
 
+    /// The transcripts of a step.
+    pub fn step_rollouts(&self, step: usize) -> PathBuf {
+        self.rollouts().join(format!("{step}.jsonl"))
+    }
+
+    /// The transcripts of some validation questions, at the evaluation after `step`.
+    pub fn val_rollouts(&self, step: usize) -> PathBuf {
+        self.rollouts().join(format!("val-{step}.jsonl"))
+    }
+
+    pub fn report(&self) -> PathBuf {
+        self.root.join("report.html")
+    }
+
     /// Where the batch of a skipped step is kept for inspection.
     pub fn skipped(&self, step: usize) -> PathBuf {
-        self.root.join("rollouts").join(format!("{step}.skipped.jsonl"))
+        self.rollouts().join(format!("{step}.skipped.jsonl"))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::TrainError;
 use crate::metrics::{Metrics, max_or_nan, mean};
 use crate::observer::{Observer, Phase};
 use crate::optimizer::global_norm;
-use crate::rollout_log::{self, Logged};
+use crate::rollout_log::{self, Learnt, Logged};
 use crate::sampler::{Draw, Event, Origin, Rollout, Task};
 use crate::step_metrics;
 use crate::trainer::Trainer;
@@ -89,11 +89,10 @@ impl Trainer {
         );
         let updates = self.update(step, &batch, observer);
 
-        let logged = log_lines(&gathered, &kept, &advantages, |rollout| self.reward(rollout));
+        let logged = log_lines(&gathered, &kept, &batch, |rollout| self.reward(rollout));
         let frequency = self.config.logging.rollout_freq;
         if frequency > 0 && step.is_multiple_of(frequency) {
-            let path = self.run.rollouts().join(format!("{step}.jsonl"));
-            rollout_log::write(&path, step, &logged, self.environment.codec())?;
+            rollout_log::write(&self.run.step_rollouts(step), step, &logged, self.environment.codec())?;
         }
         if updates.skipped > 0 {
             rollout_log::write(&self.run.skipped(step), step, &logged, self.environment.codec())?;
@@ -168,7 +167,7 @@ impl Trainer {
     }
 
     /// `r = EM + w · format`, less the over-long penalty (METHOD §6).
-    fn reward(&self, rollout: &Rollout) -> f64 {
+    pub(crate) fn reward(&self, rollout: &Rollout) -> f64 {
         let tokens = rollout.episode.transcript().len();
         let penalty = self.objective.overlong.map_or(0.0, |overlong| overlong.penalty(tokens));
         rollout.scores.reward(self.config.algorithm.format_weight) + penalty
@@ -248,18 +247,19 @@ fn trainable_tokens(rollout: &Rollout) -> usize {
 fn log_lines<'a>(
     gathered: &'a Gathered,
     kept: &[&Rollout],
-    advantages: &[f64],
+    batch: &'a Batch,
     reward: impl Fn(&Rollout) -> f64,
 ) -> Vec<Logged<'a>> {
-    let advantage = |rollout: &Rollout| {
+    let learnt = |rollout: &Rollout| {
         let place = kept.iter().position(|kept| std::ptr::eq(*kept, rollout))?;
-        Some(advantages[place])
+        let Row { advantage, behaviour, .. } = &batch.rows[place];
+        Some(Learnt { advantage: *advantage, behaviour })
     };
     let line = |rollout: &'a Rollout| Logged {
         rollout,
         question: &gathered.questions[rollout.task],
         reward: reward(rollout),
-        advantage: advantage(rollout),
+        learnt: learnt(rollout),
     };
     gathered.rollouts.iter().map(line).collect()
 }

@@ -42,6 +42,11 @@ fn rollouts(metrics: &mut Metrics, gathered: &Gathered) {
     metrics.set("rollout/truncated", of(|r| (r.episode.outcome() == Some(&Outcome::Truncated)) as u8 as f64));
     metrics.set("rollout/tokens_prefilled", gathered.tokens_prefilled as f64);
     metrics.set("rollout/tokens_decoded", gathered.tokens_decoded as f64);
+    // How sure the policy is of what it gets right: its fall announces a collapse (arXiv 2512.04220).
+    let correct: Vec<&Rollout> = originals.iter().copied().filter(|r| r.scores.is_correct()).collect();
+    if !correct.is_empty() {
+        metrics.set("rex/correct_log_prob", mean(correct.iter().flat_map(|r| written_log_probs(r))));
+    }
     let lengths: Vec<f64> = gathered.rollouts.iter().map(|rollout| rollout.written() as f64).collect();
     spread(metrics, "response_length", &lengths);
     let prompt = |rollout: &&Rollout| {
@@ -49,6 +54,13 @@ fn rollouts(metrics: &mut Metrics, gathered: &Gathered) {
         transcript.authors().iter().take_while(|&&author| author == Author::Prompt).count() as f64
     };
     metrics.set("prompt_length/mean", mean(originals.iter().map(prompt)));
+}
+
+/// `log π_old` of the tokens that the policy wrote.
+fn written_log_probs(rollout: &Rollout) -> impl Iterator<Item = f64> {
+    let transcript = rollout.episode.transcript();
+    let tokens = transcript.authors().iter().zip(transcript.log_probs());
+    tokens.filter(|(author, _)| **author == Author::Model).map(|(_, &log_old)| log_old.into())
 }
 
 fn probes(metrics: &mut Metrics, gathered: &Gathered, kept: &[&Rollout], alpha: f64) {
@@ -110,4 +122,45 @@ fn spread(metrics: &mut Metrics, name: &str, values: &[f64]) {
     metrics.set(format!("{name}/mean"), mean(values.iter().copied()));
     metrics.set(format!("{name}/max"), values.iter().copied().fold(f64::NEG_INFINITY, f64::max));
     metrics.set(format!("{name}/min"), values.iter().copied().fold(f64::INFINITY, f64::min));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rex_rollout::{Codec, Episode, Protocol, Scores};
+
+    /// One id is one byte.
+    struct Bytes;
+
+    impl Codec for Bytes {
+        fn encode(&self, text: &str) -> Vec<u32> {
+            text.bytes().map(u32::from).collect()
+        }
+
+        fn decode(&self, ids: &[u32]) -> String {
+            ids.iter().map(|&id| id as u8 as char).collect()
+        }
+    }
+
+    /// An original that answers, every token at `log_prob`.
+    fn original(answer: &str, log_prob: f32) -> Rollout {
+        let mut episode = Episode::new(Bytes.encode("who? "));
+        for id in Bytes.encode(&format!("<answer>{answer}</answer>")) {
+            episode.push_token(id, log_prob, &Protocol::default(), &Bytes);
+        }
+        let scores = Scores::new(&episode.segments(&Bytes), &["Ann"]);
+        Rollout { task: 0, sample: 0, origin: Origin::Original, episode, scores }
+    }
+
+    #[test]
+    fn likelihood_of_what_is_right() {
+        let of = |rollouts: Vec<Rollout>| {
+            let gathered = Gathered { questions: vec![], rollouts, tokens_prefilled: 0, tokens_decoded: 0 };
+            let mut metrics = Metrics::new(1);
+            super::rollouts(&mut metrics, &gathered);
+            metrics.get("rex/correct_log_prob")
+        };
+        assert_eq!(of(vec![original("Ann", -0.5), original("Bob", -2.0)]), Some(-0.5));
+        assert_eq!(of(vec![original("Bob", -2.0)]), None, "absent where nothing is right");
+    }
 }

@@ -5,14 +5,16 @@ use crate::config::Config;
 use crate::data::{Question, read_questions};
 use crate::environment::Environment;
 use crate::error::TrainError;
-use crate::evaluate::evaluate;
-use crate::metrics::MetricsLog;
+use crate::evaluate::{evaluate, first_of_each_source};
+use crate::metrics::{self, Metrics, MetricsLog};
 use crate::objective::Objective;
 use crate::observer::{Observer, Phase};
 use crate::optimizer::{Optimizer, number_parameters};
 use crate::questions::Stream;
+use crate::rollout_log::{self, Logged};
 use crate::run_dir::RunDir;
-use crate::sampler::Event;
+use crate::sampler::{Event, Rollout};
+use crate::warnings::Watch;
 use burn::module::Module;
 use burn::tensor::Device;
 use rex_grpo::{KeepRatio, PromptTrie};
@@ -37,6 +39,7 @@ pub struct Trainer {
     pub(crate) optimizer: Optimizer,
     pub(crate) progress: Progress,
     log: MetricsLog,
+    watch: Watch,
 }
 
 impl Trainer {
@@ -107,13 +110,18 @@ impl Trainer {
         }
         let (shuffle, seed) = (config.data.shuffle, config.trainer.seed);
         let run = RunDir::create(&config)?;
+        let log = MetricsLog::open(&run.metrics(), checkpoint.map(|_| progress.step))?;
+        // What the run was warned of before it was resumed is not said again.
+        let mut watch = Watch::new(&config);
+        metrics::read(&run.metrics())?.0.iter().for_each(|metrics| drop(watch.see(metrics)));
         let limit = if config.data.val_limit > 0 { config.data.val_limit } else { usize::MAX };
         Ok(Self {
             trie: PromptTrie::new(environment.pool().prompts()),
             questions: Stream::new(questions, shuffle, seed, progress.questions),
             validation: validation.into_iter().take(limit).collect(),
             objective: Objective::new(&config.algorithm, &config.rollout),
-            log: MetricsLog::open(&run.metrics(), checkpoint.map(|_| progress.step))?,
+            log,
+            watch,
             config,
             run,
             environment,
@@ -138,6 +146,7 @@ impl Trainer {
             let metrics = self.step(observer)?;
             self.log.append(&metrics)?;
             observer.step(&metrics);
+            self.warn(&metrics, observer);
 
             let step = self.progress.step;
             let due = |frequency: usize| frequency > 0 && step.is_multiple_of(frequency);
@@ -172,13 +181,37 @@ impl Trainer {
         };
         let policy = self.model.decoder.valid();
         let seed = self.config.trainer.seed;
-        let (evaluation, _) =
+        let (evaluation, rollouts) =
             evaluate(&self.environment, &policy, &self.validation, Sampling::Greedy, seed, &mut observe)?;
+        self.log_validation(step, &rollouts)?;
         let mut metrics = evaluation.metrics(step);
         metrics.set("timing_s/testing", started.elapsed().as_secs_f64());
         self.log.append(&metrics)?;
         observer.evaluated(step, &evaluation);
         Ok(())
+    }
+
+    /// Keeps some transcripts of an evaluation, of the same questions every time.
+    fn log_validation<'r>(&'r self, step: usize, rollouts: &'r [Rollout]) -> Result<(), TrainError> {
+        let count = self.config.logging.val_rollouts;
+        if count == 0 {
+            return Ok(());
+        }
+        let chosen = first_of_each_source(rollouts, &self.validation, count);
+        let line = |rollout: &'r Rollout| Logged {
+            rollout,
+            question: &self.validation[rollout.task],
+            reward: self.reward(rollout),
+            learnt: None,
+        };
+        let lines: Vec<Logged<'_>> = chosen.into_iter().map(line).collect();
+        rollout_log::write(&self.run.val_rollouts(step), step, &lines, self.environment.codec())
+    }
+
+    fn warn(&mut self, metrics: &Metrics, observer: &mut dyn Observer) {
+        for warning in self.watch.see(metrics) {
+            observer.warning(&warning);
+        }
     }
 
     pub fn run_dir(&self) -> &RunDir {

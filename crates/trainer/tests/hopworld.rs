@@ -8,6 +8,7 @@ use rex_rollout::observation::observation;
 use rex_rollout::retrieval::Bm25Index;
 use rex_rollout::{Codec, ExplorationPool, NOTICE, Retriever, TurnText};
 use rex_trainer::hopworld::tokenizer::{EXPLORATION, UNKNOWN, tokenizer_json};
+use rex_trainer::hopworld::world::Person;
 use rex_trainer::hopworld::{Split, World, files, model};
 use std::collections::HashSet;
 use std::fs;
@@ -100,21 +101,32 @@ fn every_text_is_in_the_tokenizers_words() {
     println!("{} words", words.0.vocab_size());
 }
 
+/// What is asked for by its full name is found; beside it stands somebody of a like name, and whoever is asked for by a
+/// wrong one, as a model that mixes up two names does, is not found at all.
 #[test]
-fn a_search_finds_its_passage_but_not_always_first() {
+fn a_search_finds_a_full_name_and_likenesses() {
     for (split, people) in [(Split::Test, 200), (Split::Train, 1000)] {
         let world = World::new(1, split, people).unwrap();
         let index = Bm25Index::in_memory(world.passages()).unwrap();
-        let (mut first, mut shown) = (0, 0);
-        for (person, name) in world.people().iter().map(|person| person.name.to_string()).enumerate() {
-            let found = index.retrieve(&[&name], 3).unwrap().concat();
-            let place = found.iter().position(|passage| world.person(&passage.id) == Some(person));
-            first += usize::from(place == Some(0));
-            shown += usize::from(place.is_some());
+        let found = |query: &str| -> Vec<usize> {
+            let passages = index.retrieve(&[query], 2).unwrap().concat();
+            passages.iter().map(|passage| world.person(&passage.id).unwrap()).collect()
+        };
+        let (mut first, mut alike, mut mixed_up) = (0, 0, 0);
+        for (person, Person { name, .. }) in world.people().iter().enumerate() {
+            let shown = found(&name.to_string());
+            first += usize::from(shown[0] == person);
+            let other = world.name(shown[1]);
+            alike += usize::from(other.first() == name.first() || other.last() == name.last());
+            let next = world.name((person + 1) % people);
+            mixed_up += usize::from(found(&format!("{} {}", name.first(), next.last())).contains(&person));
         }
-        println!("{split} {people}: first {first}, among three {shown}");
-        assert!(first < people && 100 * first >= 90 * people, "{first} of {people}");
-        assert!(100 * shown >= 98 * people, "{shown} of {people}");
+        println!(
+            "{split} {people}: first {first}, beside a like name {alike}, found by a wrong name {mixed_up}"
+        );
+        assert!(100 * first >= 98 * people, "{first} of {people}");
+        assert!(100 * alike >= 50 * people, "{alike} of {people}");
+        assert!(mixed_up < people / 2, "{mixed_up} of {people}");
     }
 }
 

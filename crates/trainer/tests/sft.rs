@@ -39,7 +39,7 @@ fn only_what_the_model_wrote_is_learnt() {
                 .ids()
                 .iter()
                 .zip(example.learnt())
-                .filter(|(_, learnt)| **learnt)
+                .filter(|(_, learnt)| *learnt)
                 .map(|(&id, _)| id)
                 .collect();
             assert_eq!(tokenizer.decode(&learnt), expected);

@@ -39,7 +39,8 @@ pub struct HopworldConfig {
     /// Share of demonstrations in which an exploration prompt is put in and the question followed to its end; the others
     /// stop after the first search.
     pub explored: f64,
-    /// Share of those in which to begin an exploration prompt is learnt, too, and not only how to go on.
+    /// Weight in the loss of an exploration prompt's first token, so how often the model begins one by itself: about
+    /// `explored * chosen / (1 - explored)` of its thoughts.
     pub chosen: f64,
 }
 
@@ -47,13 +48,13 @@ impl Default for HopworldConfig {
     fn default() -> Self {
         Self {
             people: 200,
-            drill_batch_size: 64,
-            drill_lr: 4e-3,
-            drill_accuracy: 0.995,
+            drill_batch_size: 32,
+            drill_lr: 2e-3,
+            drill_accuracy: 0.9,
             drill_steps: 3000,
             drill_share: 0.25,
-            explored: 0.2,
-            chosen: 0.01,
+            explored: 0.6,
+            chosen: 1e-4,
         }
     }
 }

@@ -200,6 +200,9 @@ pub struct TrainerConfig {
 pub struct LoggingConfig {
     /// Steps between `rollouts/STEP.jsonl` files; 0: never.
     pub rollout_freq: usize,
+    /// Questions of each source, from the first, whose transcripts an evaluation writes to `rollouts/val-STEP.jsonl`; 0:
+    /// none.
+    pub val_rollouts: usize,
 }
 
 /// Asks for the protocol of METHOD §1, in our words.
@@ -312,6 +315,6 @@ impl Default for TrainerConfig {
 
 impl Default for LoggingConfig {
     fn default() -> Self {
-        Self { rollout_freq: 1 }
+        Self { rollout_freq: 1, val_rollouts: 8 }
     }
 }

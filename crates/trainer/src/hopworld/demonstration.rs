@@ -61,10 +61,10 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// `Rilo Sunta has mother Pano Vile.`, in the words of the passage that says so.
+    /// What the passage that this hop finds says.
     fn found(&self, hop: usize) -> String {
-        let name = |place: usize| self.world.name(self.question.chain[place]);
-        format!("{} has {} {}.", name(hop), self.question.relations[hop], name(hop + 1))
+        let Question { chain, relations } = self.question;
+        self.world.sentence(chain[hop], relations[hop], chain[hop + 1])
     }
 
     /// Carries a thought on to the search that the next hop needs. False where its passage is not found.

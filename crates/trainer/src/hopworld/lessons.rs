@@ -64,7 +64,6 @@ impl Lessons {
             true => Script::GoOn { exploration },
             false => Script::StopShort,
         };
-        let chosen = random.random_bool(self.settings.chosen);
         let Some(episode) = demonstrate(world, &question, script, environment, sampler)? else {
             return Ok(None);
         };
@@ -73,10 +72,10 @@ impl Lessons {
         for (author, range) in episode.transcript().segments() {
             let ids = &episode.transcript().ids()[range];
             match author {
-                // That an exploration prompt follows is the probe policy's choice, and only sometimes the model's own;
-                // how it goes on is always learnt.
+                // That an exploration prompt follows is the probe policy's choice, and the model's own only as often
+                // as this weight says; how it goes on is always learnt.
                 Author::Probe => {
-                    example.push(&ids[..1], chosen);
+                    example.push_weighted(&ids[..1], self.settings.chosen as f32);
                     example.push(&ids[1..], true);
                 }
                 _ => example.push(ids, author == Author::Model),

@@ -92,14 +92,19 @@ impl World {
         (person < self.people.len() && self.passage_id(person) == passage_id).then_some(person)
     }
 
-    /// The passage about somebody.
+    /// The passage about somebody: a sentence a fact.
     pub fn passage(&self, person: usize) -> Document {
-        let Person { name, facts } = &self.people[person];
+        let facts = self.people[person].facts.iter();
         let told: Vec<String> =
-            facts.iter().map(|&(relation, whom)| format!("{relation} {}", self.name(whom))).collect();
-        let (last, first) = told.split_last().expect("everybody has facts");
-        let contents = format!("\"{name}\"\n{name} has {} and {last}.", first.join(", "));
+            facts.map(|&(relation, whom)| self.sentence(person, relation, whom)).collect();
+        let contents = format!("\"{}\"\n{}", self.name(person), told.join(" "));
         Document { id: self.passage_id(person), contents }
+    }
+
+    /// `Rilo Sunta has mother Pano Vile.`, in passages as in thoughts: what stands before a name says all that is needed
+    /// to look it up.
+    pub fn sentence(&self, person: usize, relation: Relation, whom: usize) -> String {
+        format!("{} has {relation} {}.", self.name(person), self.name(whom))
     }
 
     /// The corpus.
