@@ -1,7 +1,7 @@
 //! Which numbers of a run are drawn, and how each drawing is read.
 
-use super::chart::Scale::{Free, Log, Zero};
-use super::chart::{Chart, Scale, Series};
+use super::axis::Scale::{self, Free, Log, Zero};
+use super::chart::{Chart, Series};
 use super::run::Run;
 use crate::metrics::Metrics;
 use crate::warnings::alpha_bound;

@@ -1,13 +1,14 @@
 //! `report.html`: a run in one file that needs no network: curves, warnings, answers before and after training, transcripts
 //! token by token, the configuration.
 //!
-//! Reading order: [`run`], what can be read of a run directory; [`headline`], [`curves`] (with [`chart`]), [`samples`] and
+//! Reading order: [`run`], what can be read of a run directory; [`headline`], [`curves`] (with [`chart`] and [`axis`]), [`samples`] and
 //! [`transcripts`], what is shown of it; [`page`], the page. Whatever a run directory lacks is left out, and said so on
 //! the page: the report of a run under way, or of one that a crash broke, is made all the same.
 //!
 //! All text is untrusted (a model and a corpus wrote it). The template escapes it, the scripts only ever set it as text,
 //! and the page's content security policy allows the page's own style and scripts by their hashes and nothing else.
 
+mod axis;
 mod chart;
 mod curves;
 mod headline;
