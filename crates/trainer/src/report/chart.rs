@@ -1,6 +1,6 @@
 //! A line chart as SVG geometry.
 
-use super::axis::{Axis, Scale, short, step_ticks};
+use crate::axis::{Axis, Scale, short, step_ticks};
 use serde::Serialize;
 
 /// Size of a chart in its own units, and its margins.

@@ -8,7 +8,6 @@
 //! All text is untrusted (a model and a corpus wrote it). The template escapes it, the scripts only ever set it as text,
 //! and the page's content security policy allows the page's own style and scripts by their hashes and nothing else.
 
-mod axis;
 mod chart;
 mod curves;
 mod headline;

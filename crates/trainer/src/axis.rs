@@ -2,7 +2,7 @@
 
 /// How values become heights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// From zero, for shares and counts.
     Zero,
     /// From the smallest value.
@@ -12,7 +12,7 @@ pub(super) enum Scale {
 }
 
 /// The values between two round numbers, at `step` from each other; decimal logarithms on a [`Scale::Log`].
-pub(super) struct Axis {
+pub(crate) struct Axis {
     log: bool,
     low: f64,
     high: f64,
@@ -20,7 +20,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    pub(super) fn around(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
+    pub(crate) fn around(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
         let log = scale == Scale::Log;
         let of = |value: f64| if log { value.log10() } else { value };
         let (mut low, mut high) = values
@@ -38,12 +38,12 @@ impl Axis {
     }
 
     /// From 0 at the bottom to 1 at the top.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let value = if self.log { value.log10() } else { value };
         (value - self.low) / (self.high - self.low)
     }
 
-    pub(super) fn ticks(&self) -> impl Iterator<Item = f64> {
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = f64> {
         let count = ((self.high - self.low) / self.step).round() as usize;
         (0..=count).map(|i| {
             let value = self.low + i as f64 * self.step;
@@ -63,13 +63,13 @@ fn round_step(wanted: f64) -> f64 {
 }
 
 /// Round steps between two.
-pub(super) fn step_ticks(first: usize, last: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn step_ticks(first: usize, last: usize) -> impl Iterator<Item = usize> {
     let step = round_step((last - first) as f64 / 5.0).max(1.0) as usize;
     (first.div_ceil(step)..=last / step).map(move |i| i * step)
 }
 
 /// A number in at most four digits, or with an exponent.
-pub(super) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 {
         return "0".to_string();
