@@ -54,7 +54,7 @@ impl Default for HopworldConfig {
             drill_steps: 3000,
             drill_share: 0.25,
             explored: 0.6,
-            chosen: 7e-4,
+            chosen: 1e-4,
         }
     }
 }
