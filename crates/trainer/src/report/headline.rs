@@ -102,6 +102,8 @@ fn facts(run: &Run) -> Vec<Fact> {
             value: format!("{} of {}", grouped(rescued), grouped(dead)),
         });
     }
+    // Hopworld's first model comes from no folder.
+    facts.retain(|fact| !fact.value.is_empty());
     facts
 }
 
