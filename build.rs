@@ -17,7 +17,13 @@ fn main() -> io::Result<()> {
     for file in files {
         let name = file.strip_prefix(&root).expect("found under it");
         let name = name.to_str().expect("asset names are UTF-8").replace('\\', "/");
-        writeln!(code, "    ({name:?}, include_bytes!({file:?}) as &[u8]),").expect("writing to a string");
+        // Not the path of this checkout: a target directory may be shared with, or have moved from, another one.
+        let path = format!("/{FOLDER}/{name}");
+        writeln!(
+            code,
+            "    ({name:?}, include_bytes!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?})) as &[u8]),"
+        )
+        .expect("writing to a string");
     }
     code.push(']');
     fs::write(PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join("hopworld.rs"), code)

@@ -1,11 +1,14 @@
 //! `rex compare`: ordinary runs, kept and gone on with, and one result of them.
 
+#[path = "fixtures/numbers.rs"]
+mod numbers;
 #[path = "fixtures/tiny.rs"]
 mod tiny;
 
-use serde_json::{Map, Value};
+use numbers::metrics;
+use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 struct Study {
@@ -46,17 +49,6 @@ fn error(output: &Output) -> String {
 
 fn assert_good(output: &Output) {
     assert!(output.status.success(), "{}", error(output));
-}
-
-/// Every number of `metrics.jsonl` but the timings.
-fn metrics(run: &Path) -> Vec<Map<String, Value>> {
-    let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
-    let parse = |line: &str| {
-        let mut line: Map<String, Value> = serde_json::from_str(line).unwrap();
-        line.retain(|name, _| !name.starts_with("timing_s/") && !name.starts_with("perf/"));
-        line
-    };
-    text.lines().map(parse).collect()
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! What a run leaves: METHOD §8.7, the same seed gives the same run and a run that was killed and resumed equals an
 //! unbroken one; and its checkpoint is a model like any other.
 
+#[path = "fixtures/numbers.rs"]
+mod numbers;
 #[path = "fixtures/tiny.rs"]
 mod tiny;
 
+use numbers::metrics;
 use serde_json::{Map, Value};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,18 +16,6 @@ fn rex(config: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rex"));
     command.arg("train").arg("-c").arg(config).args(words).stdout(Stdio::null());
     command
-}
-
-/// Every number of `metrics.jsonl` but the timings.
-fn metrics(run: &Path) -> Vec<Map<String, Value>> {
-    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
-    text.lines()
-        .map(|line| {
-            let mut line: Map<String, Value> = serde_json::from_str(line).unwrap();
-            line.retain(|name, _| !name.starts_with("timing_s/") && !name.starts_with("perf/"));
-            line
-        })
-        .collect()
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! The real model on real questions: `scripts/smollm2`, then
 //! `cargo test --workspace --test smollm2 -- --ignored --nocapture --test-threads=1`.
 
+#[path = "fixtures/numbers.rs"]
+mod numbers;
+
+use numbers::metrics;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,17 +22,6 @@ fn train(run: &Path, words: &[&str]) -> Command {
     let mut command = rex(&["train", "-c", CONFIG, "trainer.total_steps=3"]);
     command.arg(format!("trainer.run_dir={}", run.display())).args(words).stdout(Stdio::null());
     command
-}
-
-/// Every number of `metrics.jsonl` but the timings.
-fn metrics(run: &Path) -> Vec<Map<String, Value>> {
-    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
-    let parse = |line| serde_json::from_str::<Map<String, Value>>(line).unwrap();
-    let mut lines: Vec<Map<String, Value>> = text.lines().map(parse).collect();
-    lines
-        .iter_mut()
-        .for_each(|line| line.retain(|k, _| !k.starts_with("timing_s/") && !k.starts_with("perf/")));
-    lines
 }
 
 /// Waits for a child and returns the most memory it held, in bytes, where the system says.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use rex_trainer::config::Config;
 use rex_trainer::data::{Question, read_questions};
-use rex_trainer::history::ALL;
+use rex_trainer::evaluate::ALL;
 use rex_trainer::quantity::{count, duration};
 use rex_trainer::{History, RunDir, checkpoint};
 use std::collections::BTreeSet;

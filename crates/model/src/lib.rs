@@ -22,7 +22,7 @@ pub use decoder::{Decoder, Layer};
 pub use engine::{Advance, Drawn, Engine, Job, TokenCounts};
 pub use mlp::Mlp;
 pub use norm::RmsNorm;
-pub use rope::Rope;
+pub use rope::{Rope, rope_frequencies};
 pub use sampling::Sampling;
 pub use tokenizer::{Tokenizer, TokenizerError};
 #[cfg(not(target_family = "wasm"))]

@@ -25,7 +25,7 @@ pub(crate) struct Rotation {
 
 impl Rope {
     pub(crate) fn init(config: &DecoderConfig, device: &Device) -> Self {
-        let frequencies: Vec<f32> = frequencies(config).into_iter().map(|f| f as f32).collect();
+        let frequencies: Vec<f32> = rope_frequencies(config).into_iter().map(|f| f as f32).collect();
         let data = TensorData::new(frequencies, [config.head_dim / 2]);
         Self { frequencies: Tensor::from_data(data, (device, DType::F32)) }
     }
@@ -55,7 +55,7 @@ impl Rotation {
 }
 
 /// `theta^(-2i / head_dim)` for `i < head_dim / 2`, stretched as `rope_scaling` says.
-pub(crate) fn frequencies(config: &DecoderConfig) -> Vec<f64> {
+pub fn rope_frequencies(config: &DecoderConfig) -> Vec<f64> {
     let dim = config.head_dim as f64;
     let plain = (0..config.head_dim / 2).map(|i| config.rope_theta.powf(-2.0 * i as f64 / dim));
     match config.rope_scaling {

@@ -97,6 +97,11 @@ impl Transcript {
         &self.log_probs
     }
 
+    /// Tokens before the first that anybody wrote.
+    pub fn prompt_len(&self) -> usize {
+        self.authors.iter().take_while(|&&author| author == Author::Prompt).count()
+    }
+
     /// The maximal runs of one author, in order.
     pub fn segments(&self) -> impl Iterator<Item = (Author, Range<usize>)> {
         let mut start = 0;
@@ -173,6 +178,7 @@ mod tests {
         use Author::*;
         assert_eq!(runs, [(Prompt, 0..2), (Model, 2..3), (Information, 3..6), (Model, 6..7)]);
         assert_eq!(Transcript::default().segments().count(), 0);
+        assert_eq!((sample().prompt_len(), Transcript::default().prompt_len()), (2, 0));
     }
 
     #[test]

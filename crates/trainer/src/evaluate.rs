@@ -90,14 +90,27 @@ impl SourceScores {
     }
 }
 
+/// The source that stands for all questions.
+pub const ALL: &str = "all";
+
+/// The name of a source's exact match in `metrics.jsonl`; verl's.
+pub fn em_name(source: &str) -> String {
+    format!("val-core/{source}/em/mean@1")
+}
+
+/// The source whose exact match has this name.
+pub fn source_of_em(name: &str) -> Option<&str> {
+    name.strip_prefix("val-core/")?.strip_suffix("/em/mean@1")
+}
+
 impl Evaluation {
     /// verl's names: `val-core/<source>/em/mean@1`, the rest under `val-aux`.
     pub fn metrics(&self, step: usize) -> Metrics {
         let mut metrics = Metrics::new(step);
         for (source, scores) in
-            self.sources.iter().map(|(name, s)| (name.as_str(), s)).chain([("all", &self.overall)])
+            self.sources.iter().map(|(name, s)| (name.as_str(), s)).chain([(ALL, &self.overall)])
         {
-            metrics.set(format!("val-core/{source}/em/mean@1"), scores.em);
+            metrics.set(em_name(source), scores.em);
             for (name, value) in [
                 ("sub_em", scores.sub_em),
                 ("f1", scores.f1),

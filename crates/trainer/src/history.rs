@@ -2,6 +2,7 @@
 
 use crate::compare::Curve;
 use crate::error::TrainError;
+use crate::evaluate::{ALL, em_name, source_of_em};
 use crate::metrics::{self, Metrics, mean};
 use std::path::Path;
 
@@ -11,9 +12,6 @@ pub struct History {
     pub steps: Vec<Metrics>,
     pub evaluations: Vec<Metrics>,
 }
-
-/// The source that stands for all questions.
-pub const ALL: &str = "all";
 
 /// Steps at either end of a run over which a rate is averaged: a single step is noisy.
 const END: usize = 5;
@@ -28,7 +26,8 @@ impl History {
     }
 
     pub fn of(lines: impl IntoIterator<Item = Metrics>) -> Self {
-        let (evaluations, steps) = lines.into_iter().partition(|line: &Metrics| line.get(&em(ALL)).is_some());
+        let (evaluations, steps) =
+            lines.into_iter().partition(|line: &Metrics| line.get(&em_name(ALL)).is_some());
         Self { steps, evaluations }
     }
 
@@ -39,14 +38,12 @@ impl History {
 
     /// The sources of the evaluations: all questions first, then by name.
     pub fn sources(&self) -> Vec<String> {
-        let named =
-            |name: &str| name.strip_prefix("val-core/")?.strip_suffix("/em/mean@1").map(str::to_string);
         let mut sources: Vec<String> = self
             .evaluations
             .first()
             .into_iter()
             .flat_map(Metrics::iter)
-            .filter_map(|(name, _)| named(name))
+            .filter_map(|(name, _)| source_of_em(name).map(str::to_string))
             .collect();
         sources.sort_by_key(|source| source != ALL);
         sources
@@ -54,7 +51,7 @@ impl History {
 
     /// Exact match on a source, over the tokens generated until then.
     pub fn em(&self, source: &str) -> Curve {
-        let name = em(source);
+        let name = em_name(source);
         let points =
             self.evaluations.iter().filter_map(|line| Some((self.tokens(line.step()), line.get(&name)?)));
         Curve::new(points.collect())
@@ -91,10 +88,6 @@ impl History {
         }
         (probes > 0.0 && dead_ends > 0.0).then(|| rescued / dead_ends)
     }
-}
-
-fn em(source: &str) -> String {
-    format!("val-core/{source}/em/mean@1")
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 
 mod axis;
 pub mod batch;
+#[cfg(test)]
+mod bytes;
 pub mod checkpoint;
 pub mod compare;
 pub mod config;

@@ -31,6 +31,7 @@ mod tests {
     fn as_people_write_them() {
         let check = |number: f64, expected: &str| assert_eq!(count(number), expected);
         check(0.0, "0");
+        check(999.0, "999");
         check(999.4, "999");
         check(1000.0, "1,000");
         check(1_234_567.0, "1,234,567");

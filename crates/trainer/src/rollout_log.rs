@@ -5,7 +5,7 @@ use crate::data::Question;
 use crate::error::TrainError;
 use crate::run_dir::replace_file;
 use crate::sampler::{Origin, Rollout};
-use rex_rollout::{Author, Codec, Record, Scores, Segment, Transcript, TurnText};
+use rex_rollout::{Codec, Record, Scores, Segment, Transcript, TurnText};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -99,7 +99,7 @@ impl Line {
 const CONTEXT: usize = 8;
 
 fn pieces(transcript: &Transcript, codec: &dyn Codec) -> Vec<String> {
-    let prompt = transcript.authors().iter().take_while(|&&author| author == Author::Prompt).count();
+    let prompt = transcript.prompt_len();
     let context = prompt.min(CONTEXT);
     let ids = &transcript.ids()[prompt - context..];
     let mut text = TurnText::default();
@@ -119,20 +119,8 @@ fn log_mix(transcript: &Transcript, behaviour: &[f64]) -> Vec<Option<f32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::Bytes;
     use rex_rollout::{Episode, Protocol};
-
-    /// One id is one byte.
-    struct Bytes;
-
-    impl Codec for Bytes {
-        fn encode(&self, text: &str) -> Vec<u32> {
-            text.bytes().map(u32::from).collect()
-        }
-
-        fn decode(&self, ids: &[u32]) -> String {
-            String::from_utf8_lossy(&ids.iter().map(|&id| id as u8).collect::<Vec<_>>()).into_owned()
-        }
-    }
 
     fn rollout(answer: &str) -> Rollout {
         let mut episode = Episode::new(Bytes.encode("who is the queen? "));

@@ -49,10 +49,7 @@ fn rollouts(metrics: &mut Metrics, gathered: &Gathered) {
     }
     let lengths: Vec<f64> = gathered.rollouts.iter().map(|rollout| rollout.written() as f64).collect();
     spread(metrics, "response_length", &lengths);
-    let prompt = |rollout: &&Rollout| {
-        let transcript = rollout.episode.transcript();
-        transcript.authors().iter().take_while(|&&author| author == Author::Prompt).count() as f64
-    };
+    let prompt = |rollout: &&Rollout| rollout.episode.transcript().prompt_len() as f64;
     metrics.set("prompt_length/mean", mean(originals.iter().map(prompt)));
 }
 
@@ -127,20 +124,8 @@ fn spread(metrics: &mut Metrics, name: &str, values: &[f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::Bytes;
     use rex_rollout::{Codec, Episode, Protocol, Scores};
-
-    /// One id is one byte.
-    struct Bytes;
-
-    impl Codec for Bytes {
-        fn encode(&self, text: &str) -> Vec<u32> {
-            text.bytes().map(u32::from).collect()
-        }
-
-        fn decode(&self, ids: &[u32]) -> String {
-            ids.iter().map(|&id| id as u8 as char).collect()
-        }
-    }
 
     /// An original that answers, every token at `log_prob`.
     fn original(answer: &str, log_prob: f32) -> Rollout {

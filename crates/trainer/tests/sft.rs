@@ -1,6 +1,10 @@
 //! Supervised training: what is learnt of a transcript, that the loss falls, and that a resumed run equals an unbroken one.
 
+#[path = "../../../tests/fixtures/numbers.rs"]
+mod numbers;
+
 use burn::tensor::Device;
+use numbers::metrics;
 use rex_trainer::TrainError;
 use rex_trainer::config::Config;
 use rex_trainer::hopworld::{Split, files, model};
@@ -89,17 +93,6 @@ fn config(folder: &Path, name: &str) -> Config {
         format!("trainer.run_dir={:?}", text(&folder.join(name))),
     ];
     Config::load(None, &words).unwrap()
-}
-
-/// Every number of a run but the timings.
-fn metrics(run: &Path) -> Vec<Map<String, Value>> {
-    let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
-    let mut lines: Vec<Map<String, Value>> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    lines
-        .iter_mut()
-        .for_each(|line| line.retain(|key, _| !key.starts_with("timing_s/") && !key.starts_with("perf/")));
-    lines
 }
 
 #[test]

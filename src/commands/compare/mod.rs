@@ -10,10 +10,10 @@ use crate::hopworld;
 use anyhow::{Result, bail};
 use children::Children;
 use plan::{Plan, Planned};
-use rex_trainer::History;
 use rex_trainer::compare::{self, Arm, ArmError, BUILT_IN, Comparison};
 use rex_trainer::quantity::{count, duration};
 use rex_trainer::run_dir::replace_file;
+use rex_trainer::{History, RunDir};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -137,8 +137,8 @@ fn arms(args: &CompareArgs) -> Result<Vec<Arm>> {
 /// One line on a run that has just finished.
 fn report(plan: &Plan, arms: &[Arm], index: usize) {
     let Planned { arm, seed, dir, .. } = &plan.runs[index];
-    let Ok(history) = History::read(&dir.join("metrics.jsonl")) else { return };
-    let em = history.em(rex_trainer::history::ALL);
+    let Ok(history) = RunDir::open(dir).and_then(|run| History::read(&run.metrics())) else { return };
+    let em = history.em(rex_trainer::evaluate::ALL);
     let scores = match em.points() {
         [first, .., last] => format!("EM {:.1} -> {:.1}", 100.0 * first.1, 100.0 * last.1),
         _ => "no evaluation".to_string(),

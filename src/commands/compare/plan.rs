@@ -92,7 +92,7 @@ impl Plan {
         let finished = self.runs.iter().filter(|run| run.state == State::Finished);
         finished
             .map(|run| {
-                let history = History::read(&run.dir.join("metrics.jsonl"))?;
+                let history = History::read(&RunDir::open(&run.dir)?.metrics())?;
                 Ok(Run { arm: run.arm, seed: run.seed, history })
             })
             .collect()

@@ -113,7 +113,7 @@ pub fn compare(arms: &[Arm], runs: &[Run], baseline: &str, questions: &[PathBuf]
 
 /// Tokens at a run's last evaluation.
 fn end(run: &Run) -> f64 {
-    run.history.em(crate::history::ALL).end()
+    run.history.em(crate::evaluate::ALL).end()
 }
 
 impl RunResult {

@@ -3,7 +3,7 @@
 use super::bootstrap::Estimate;
 use super::comparison::{ArmResult, Comparison};
 use crate::axis::{Axis, Scale};
-use crate::history::ALL;
+use crate::evaluate::ALL;
 use serde::Serialize;
 
 /// One chart, in its own units.

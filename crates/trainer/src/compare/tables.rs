@@ -2,7 +2,7 @@
 
 use super::bootstrap::Estimate;
 use super::comparison::{ArmResult, Comparison, Measures};
-use crate::history::ALL;
+use crate::evaluate::ALL;
 use crate::quantity::{count, duration};
 use serde::Serialize;
 use std::fmt::Write;

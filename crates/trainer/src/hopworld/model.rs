@@ -5,7 +5,7 @@ use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rex_model::{Attention, DecoderConfig, Family, LoadedModel, Tokenizer};
+use rex_model::{Attention, DecoderConfig, Family, LoadedModel, Tokenizer, rope_frequencies};
 
 /// The prompt of Hopworld's configurations; `{question}` stands for the question.
 pub const PROMPT: &str = "Question: {question}\n";
@@ -57,10 +57,12 @@ fn looking_back(config: &DecoderConfig, heads: usize) -> (Vec<f32>, Vec<f32>) {
     const AMPLITUDE: f64 = 6.4;
     let (dim, half) = (config.head_dim, config.head_dim / 2);
     let size = config.num_attention_heads * dim;
+    let frequencies = rope_frequencies(config);
+    let fast = &frequencies[..half / 2];
     let (mut query, mut key) = (vec![0.0; size], vec![0.0; size]);
     for head in 0..heads {
-        for i in 0..half / 2 {
-            let angle = (head + 1) as f64 * config.rope_theta.powf(-2.0 * i as f64 / dim as f64);
+        for (i, frequency) in fast.iter().enumerate() {
+            let angle = (head + 1) as f64 * frequency;
             let at = head * dim + i;
             query[at] = (AMPLITUDE * angle.cos()) as f32;
             query[at + half] = (-AMPLITUDE * angle.sin()) as f32;

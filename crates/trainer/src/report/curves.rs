@@ -3,6 +3,7 @@
 use super::chart::{Chart, Series};
 use super::run::Run;
 use crate::axis::Scale::{self, Free, Log, Zero};
+use crate::evaluate::{ALL, em_name, source_of_em};
 use crate::metrics::Metrics;
 use crate::warnings::alpha_bound;
 use serde::Serialize;
@@ -250,23 +251,18 @@ fn chart(run: &Run, spec: &Spec, domain: [usize; 2]) -> Option<Chart> {
 fn validation(run: &Run, domain: [usize; 2]) -> Option<Chart> {
     let sources = sources(&run.metrics);
     // With one source its scores are those of all.
-    let shown = sources.iter().filter(|source| sources.len() != 2 || *source != "all");
-    let series = shown.map(|source| Series { label: source.clone(), points: points(run, &em(source)) });
+    let shown = sources.iter().filter(|source| sources.len() != 2 || *source != ALL);
+    let series = shown.map(|source| Series { label: source.clone(), points: points(run, &em_name(source)) });
     let about = "Exact match on the validation questions, by source, likeliest tokens.".to_string();
     Chart::new("Validation", about, Zero, series.collect(), domain, None)
-}
-
-/// The name of a source's exact match in `metrics.jsonl`.
-pub(super) fn em(source: &str) -> String {
-    format!("val-core/{source}/em/mean@1")
 }
 
 /// The sources of a run's evaluations, `all` last.
 pub(super) fn sources(metrics: &[Metrics]) -> Vec<String> {
     let names = metrics.iter().flat_map(|line| line.iter().map(|(name, _)| name));
-    let source = |name: &str| Some(name.strip_prefix("val-core/")?.strip_suffix("/em/mean@1")?.to_string());
+    let source = |name: &str| source_of_em(name).map(str::to_string);
     let sources: BTreeSet<String> = names.filter_map(source).collect();
-    let (all, mut sources): (Vec<_>, Vec<_>) = sources.into_iter().partition(|source| source == "all");
+    let (all, mut sources): (Vec<_>, Vec<_>) = sources.into_iter().partition(|source| source == ALL);
     sources.extend(all);
     sources
 }

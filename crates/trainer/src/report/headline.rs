@@ -1,8 +1,10 @@
 //! What a run came to, in a few numbers.
 
-use super::curves::{em, sources};
+use super::curves::sources;
 use super::run::Run;
+use crate::evaluate::{ALL, em_name};
 use crate::metrics::Metrics;
+use crate::quantity::count;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -37,7 +39,7 @@ impl Headline {
         let evaluated = |name: &str| {
             run.metrics.iter().filter(|line| line.get(name).is_some()).map(Metrics::step).collect::<Vec<_>>()
         };
-        let steps = evaluated(&em("all"));
+        let steps = evaluated(&em_name(ALL));
         Self {
             state: match done {
                 done if is_supervised(run) => format!("{done} steps of supervised training are done."),
@@ -54,7 +56,7 @@ impl Headline {
 
 impl Score {
     fn of(run: &Run, source: &str) -> Option<Self> {
-        let name = em(source);
+        let name = em_name(source);
         let mut values = run.metrics.iter().filter_map(|line| line.get(&name));
         let before = values.next()?;
         let after = values.next_back().unwrap_or(before);
@@ -88,7 +90,7 @@ fn facts(run: &Run) -> Vec<Fact> {
     let tokens = sum("rollout/tokens_decoded");
     if tokens > 0.0 {
         let (batch, group) = (run.config.data.train_batch_size, run.config.rollout.group_size);
-        facts.push(Fact { name: "Tokens generated", value: grouped(tokens) });
+        facts.push(Fact { name: "Tokens generated", value: count(tokens) });
         facts.push(Fact { name: "A step", value: format!("{batch} questions × {group} originals") });
     }
     let questions = run.config.data.train_batch_size as f64;
@@ -99,7 +101,7 @@ fn facts(run: &Run) -> Vec<Fact> {
     if dead > 0.0 && run.config.probe.probability > 0.0 {
         facts.push(Fact {
             name: "Dead ends rescued",
-            value: format!("{} of {}", grouped(rescued), grouped(dead)),
+            value: format!("{} of {}", count(rescued), count(dead)),
         });
     }
     // Hopworld's first model comes from no folder.
@@ -118,20 +120,12 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// A whole number with its thousands apart.
-fn grouped(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let parts: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().map(|part| std::str::from_utf8(part).expect("digits")).collect();
-    parts.join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn times_and_counts() {
+    fn times() {
         for (seconds, expected) in [
             (0.0, "0.0 s"),
             (2.46, "2.5 s"),
@@ -140,9 +134,6 @@ mod tests {
             (7261.0, "2 h 1 min"),
         ] {
             assert_eq!(duration(seconds), expected);
-        }
-        for (number, expected) in [(0.0, "0"), (999.0, "999"), (1234567.0, "1,234,567")] {
-            assert_eq!(grouped(number), expected);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Shown {
     pub(super) fn new(line: &Line, parent: Option<&Line>) -> Self {
         let transcript = &line.record.transcript;
         let (authors, log_old) = (transcript.authors(), transcript.log_probs());
-        let prompt = prompt_len(line);
+        let prompt = transcript.prompt_len();
         let has_pieces = line.pieces.len() == authors.len() - prompt;
         let prefix = parent.filter(|_| has_pieces).map_or(0, |parent| shared(line, parent, prompt));
         let in_loss = |t: &usize| authors[*t].in_loss();
@@ -82,10 +82,6 @@ impl Shown {
             .filter(|segment| segment.author == Author::Prompt)
             .map_or_else(String::new, |segment| segment.text.clone())
     }
-}
-
-fn prompt_len(line: &Line) -> usize {
-    line.record.transcript.authors().iter().take_while(|&&author| author == Author::Prompt).count()
 }
 
 /// Tokens behind the prompt up to where the probe left its parent; 0 if it is not the parent's continuation.

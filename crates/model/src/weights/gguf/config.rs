@@ -5,7 +5,7 @@ use std::io::{Read, Seek};
 use super::file::Gguf;
 use crate::{
     config::{ConfigError, DecoderConfig, Family, RopeScaling},
-    rope::frequencies,
+    rope::rope_frequencies,
     weights::{WeightsError, source::TensorSource},
 };
 
@@ -114,8 +114,8 @@ impl<R: Read + Seek> Gguf<R> {
             high_freq_factor: 4.0,
             original_max_position_embeddings: 8192,
         };
-        let plain = frequencies(config);
-        let stretched = frequencies(&DecoderConfig { rope_scaling: Some(scaling), ..config.clone() });
+        let plain = rope_frequencies(config);
+        let stretched = rope_frequencies(&DecoderConfig { rope_scaling: Some(scaling), ..config.clone() });
         let same = |((plain, stretched), &divisor): ((&f64, &f64), &f32)| {
             (plain / stretched / f64::from(divisor) - 1.0).abs() < 1e-3
         };
