@@ -111,18 +111,19 @@ fn print(ability: &Ability, output: Output) -> Result<()> {
     }
     writeln!(
         out,
-        "{:<18} {:>5} {:>10} {:>11} {:>7} {:>9}",
-        "source", "n", "greedy EM", "sampled EM", "probes", "probe EM"
+        "{:<18} {:>5} {:>10} {:>11} {:>7} {:>9} {:>12}",
+        "source", "n", "greedy EM", "sampled EM", "probes", "probe EM", "P(prompt)"
     )?;
     for (name, source) in &ability.sources {
         writeln!(
             out,
-            "{name:<18} {:>5} {:>10.1} {:>11.1} {:>7} {:>9.1}",
+            "{name:<18} {:>5} {:>10.1} {:>11.1} {:>7} {:>9.1} {:>12.1e}",
             source.questions,
             100.0 * source.greedy_em,
             100.0 * source.sampled_em,
             source.probes,
-            100.0 * source.probe_em
+            100.0 * source.probe_em,
+            source.prompt_probability
         )?;
     }
     Ok(())

@@ -6,6 +6,7 @@
 //! [`warnings`] and [`report`], what to make of that; [`history`], a run read back, and [`compare`], several of them side by
 //! side.
 
+mod axis;
 pub mod batch;
 pub mod checkpoint;
 pub mod compare;

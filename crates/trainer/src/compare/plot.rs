@@ -2,6 +2,7 @@
 
 use super::bootstrap::Estimate;
 use super::comparison::{ArmResult, Comparison};
+use crate::axis::{Axis, Scale};
 use crate::history::ALL;
 use serde::Serialize;
 
@@ -65,15 +66,12 @@ fn plot(comparison: &Comparison, source: &str) -> Plot {
     let means: Vec<Vec<Estimate>> = comparison.arms.iter().map(of).collect();
     let extent = |estimate: &Estimate| estimate.interval.unwrap_or((estimate.mean, estimate.mean));
     let all = || means.iter().flatten().map(extent);
-    let x = Axis::new(0.0, comparison.tokens, FRAME.left, FRAME.right);
-    let y = Axis::new(
-        all().map(|(low, _)| low).fold(100.0, f64::min),
-        all().map(|(_, high)| high).fold(0.0, f64::max),
-        FRAME.bottom,
-        FRAME.top,
-    );
+    let x = Axis::around(Scale::Zero, [comparison.tokens].into_iter());
+    let y = Axis::around(Scale::Free, all().flat_map(|(low, high)| [low, high]));
+    let across = |tokens: f64| FRAME.left + x.place(tokens) * (FRAME.right - FRAME.left);
+    let up = |percent: f64| FRAME.bottom - y.place(percent) * (FRAME.bottom - FRAME.top);
     let points = |values: Vec<f64>, order: &[f64]| -> String {
-        let point = |(tokens, value): (&f64, f64)| format!("{:.1},{:.1}", x.place(*tokens), y.place(value));
+        let point = |(tokens, value): (&f64, f64)| format!("{:.1},{:.1}", across(*tokens), up(value));
         order.iter().zip(values).map(point).collect::<Vec<_>>().join(" ")
     };
     let backwards: Vec<f64> = tokens.iter().rev().copied().collect();
@@ -91,42 +89,10 @@ fn plot(comparison: &Comparison, source: &str) -> Plot {
         width: WIDTH,
         height: HEIGHT,
         frame: FRAME,
-        x_ticks: x.ticks.iter().map(|&value| Tick { at: x.place(value), label: compact(value) }).collect(),
-        y_ticks: y.ticks.iter().map(|&value| Tick { at: y.place(value), label: compact(value) }).collect(),
+        x_ticks: x.ticks().map(|value| Tick { at: across(value), label: compact(value) }).collect(),
+        y_ticks: y.ticks().map(|value| Tick { at: up(value), label: compact(value) }).collect(),
         lines: comparison.arms.iter().zip(&means).map(line).collect(),
     }
-}
-
-/// A scale from values to places, widened to round numbers.
-struct Axis {
-    low: f64,
-    high: f64,
-    from: f64,
-    to: f64,
-    ticks: Vec<f64>,
-}
-
-impl Axis {
-    fn new(low: f64, high: f64, from: f64, to: f64) -> Self {
-        let step = round_step((high - low).max(1.0) / 4.0);
-        let (first, last) = ((low / step).floor(), (high / step).ceil().max((low / step).floor() + 1.0));
-        let ticks = (0..=(last - first) as usize).map(|i| (first + i as f64) * step).collect();
-        Self { low: first * step, high: last * step, from, to, ticks }
-    }
-
-    fn place(&self, value: f64) -> f64 {
-        self.from + (value - self.low) / (self.high - self.low) * (self.to - self.from)
-    }
-}
-
-/// The smallest of 1, 2, 5, 10, 20, … that is not below `least`.
-fn round_step(least: f64) -> f64 {
-    let power = 10f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0, 10.0]
-        .map(|digit| digit * power)
-        .into_iter()
-        .find(|&step| step >= least - 1e-9)
-        .unwrap_or(power)
 }
 
 /// `250`, `50k`, `1.2M`.
@@ -146,21 +112,11 @@ mod tests {
 
     #[test]
     fn round_numbers() {
-        for (least, expected) in
-            [(1.0, 1.0), (1.1, 2.0), (3.0, 5.0), (7.0, 10.0), (0.25, 0.5), (120.0, 200.0)]
-        {
-            assert!((round_step(least) - expected).abs() < 1e-9, "{least}");
-        }
         for (value, expected) in
             [(0.0, "0"), (250.0, "250"), (50_000.0, "50k"), (1_234_567.0, "1.2M"), (2.5, "2.5")]
         {
             assert_eq!(compact(value), expected);
         }
-        let axis = Axis::new(12.0, 47.0, 240.0, 10.0);
-        assert_eq!(axis.ticks, [10.0, 20.0, 30.0, 40.0, 50.0]);
-        assert_eq!((axis.place(10.0), axis.place(50.0), axis.place(30.0)), (240.0, 10.0, 125.0));
-        // All values alike.
-        assert_eq!(Axis::new(0.0, 0.0, 0.0, 1.0).place(0.0), 0.0);
     }
 
     #[test]

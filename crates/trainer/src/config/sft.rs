@@ -39,8 +39,8 @@ pub struct HopworldConfig {
     /// Share of demonstrations in which an exploration prompt is put in and the question followed to its end; the others
     /// stop after the first search.
     pub explored: f64,
-    /// Weight in the loss of an exploration prompt's first token, so how often the model begins one by itself: about
-    /// `explored * chosen / (1 - explored)` of its thoughts.
+    /// Weight in the loss of an exploration prompt's first token: the smaller, the more seldom the model begins one by
+    /// itself. How seldom is measured at the end of the run.
     pub chosen: f64,
 }
 

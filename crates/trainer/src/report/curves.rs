@@ -1,8 +1,8 @@
 //! Which numbers of a run are drawn, and how each drawing is read.
 
-use super::chart::Scale::{Free, Log, Zero};
-use super::chart::{Chart, Scale, Series};
+use super::chart::{Chart, Series};
 use super::run::Run;
+use crate::axis::Scale::{self, Free, Log, Zero};
 use crate::metrics::Metrics;
 use crate::warnings::alpha_bound;
 use serde::Serialize;

@@ -57,7 +57,7 @@ impl Score {
         let name = em(source);
         let mut values = run.metrics.iter().filter_map(|line| line.get(&name));
         let before = values.next()?;
-        let after = values.last().unwrap_or(before);
+        let after = values.next_back().unwrap_or(before);
         let percent = |value: f64| format!("{:.1}", 100.0 * value);
         Some(Self {
             source: source.to_string(),
@@ -102,6 +102,8 @@ fn facts(run: &Run) -> Vec<Fact> {
             value: format!("{} of {}", grouped(rescued), grouped(dead)),
         });
     }
+    // Hopworld's first model comes from no folder.
+    facts.retain(|fact| !fact.value.is_empty());
     facts
 }
 
@@ -132,7 +134,7 @@ mod tests {
     fn times_and_counts() {
         for (seconds, expected) in [
             (0.0, "0.0 s"),
-            (3.14, "3.1 s"),
+            (2.46, "2.5 s"),
             (59.6, "1 min 0 s"),
             (754.0, "12 min 34 s"),
             (7261.0, "2 h 1 min"),

@@ -1,7 +1,7 @@
 //! `report.html`: a run in one file that needs no network: curves, warnings, answers before and after training, transcripts
 //! token by token, the configuration.
 //!
-//! Reading order: [`run`], what can be read of a run directory; [`headline`], [`curves`] (with [`chart`]), [`samples`] and
+//! Reading order: [`run`], what can be read of a run directory; [`headline`], [`curves`] (with [`chart`] and [`axis`]), [`samples`] and
 //! [`transcripts`], what is shown of it; [`page`], the page. Whatever a run directory lacks is left out, and said so on
 //! the page: the report of a run under way, or of one that a crash broke, is made all the same.
 //!

@@ -128,7 +128,7 @@ mod tests {
             "step": 1, "group": 0, "id": "a", "data_source": "nq", "question": "q", "golden_answers": ["x"], "sample": 0,
             "origin": if probe > 0 { "probe" } else { "original" }, "kept": true, "reward": 1.0, "advantage": 0.5,
             "scores": {"answer": "x", "em": 1.0, "sub_em": 1.0, "f1": 1.0, "folded_em": 1.0, "format": 0.0},
-            "text": [{"author": "prompt", "text": "p"}], "pieces": pieces, "log_mix": vec![-0.6931472; all.len()],
+            "text": [{"author": "prompt", "text": "p"}], "pieces": pieces, "log_mix": vec![-0.75; all.len()],
             "transcript": {"ids": all, "log_probs": vec![-0.5; all.len()],
                 "segments": [["prompt", 1], ["model", own], ["probe", probe]]},
             "turns": [], "outcome": "no_answer", "branch": branch
@@ -145,7 +145,7 @@ mod tests {
             (shown.prefix, &shown.pieces[..], shown.log_probs.len()),
             (3, &["<7>".to_string()][..], 1)
         );
-        assert_eq!(shown.log_ratios, [(4, Some(0.1931))]);
+        assert_eq!(shown.log_ratios, [(4, Some(0.25))]);
         assert_eq!(shown.runs, [(Author::Model, 3), (Author::Probe, 1)]);
         let stranger = Shown::new(&line(&[1, 2, 5, 7], 1, branch), Some(&parent));
         assert_eq!((stranger.prefix, stranger.pieces.len()), (0, 4));

@@ -28,6 +28,8 @@ pub struct SourceAbility {
     /// Failed samples that were carried on after an exploration prompt.
     pub probes: usize,
     pub probe_em: f64,
+    /// How likely those samples were to begin their exploration prompt by themselves, by its first token.
+    pub prompt_probability: f64,
 }
 
 /// Answers every question once by the likeliest token and `samples` times by sampling at temperature 1, and probes every
@@ -55,17 +57,22 @@ pub fn measure(
     let sampled = environment.sampler().sample(decoder, &tasks, draw, observe)?.rollouts;
     let ability = |name: &str| {
         let of = |origin| {
-            let ours = |r: &&Rollout| r.origin == origin && questions[r.task].data_source == name;
-            sampled.iter().filter(ours).map(|rollout| rollout.scores.em).collect::<Vec<f64>>()
+            let ours = move |r: &&Rollout| r.origin == origin && questions[r.task].data_source == name;
+            sampled.iter().filter(ours)
         };
-        let (originals, probes) = (of(Origin::Original), of(Origin::Probe));
         SourceAbility {
             questions: greedy.sources[name].questions,
             greedy_em: greedy.sources[name].em,
-            sampled_em: mean(originals),
-            probes: probes.len(),
-            probe_em: mean(probes),
+            sampled_em: mean(of(Origin::Original).map(|rollout| rollout.scores.em)),
+            probes: of(Origin::Probe).count(),
+            probe_em: mean(of(Origin::Probe).map(|rollout| rollout.scores.em)),
+            prompt_probability: mean(of(Origin::Probe).filter_map(prompt_probability)),
         }
     };
     Ok(Ability { sources: greedy.sources.keys().map(|name| (name.clone(), ability(name))).collect() })
+}
+
+fn prompt_probability(probe: &Rollout) -> Option<f64> {
+    let first = probe.episode.branch()?.exploration.start;
+    Some(f64::from(probe.episode.transcript().log_probs()[first]).exp())
 }
