@@ -6,7 +6,7 @@ use crate::device;
 use crate::hopworld;
 use anyhow::Result;
 use console::{Style, style};
-use rex_rollout::{Author, Episode};
+use rex_rollout::{Author, Codec, Episode};
 use rex_trainer::data::Question;
 use rex_trainer::{Draw, Environment, Event};
 use serde_json::json;
@@ -134,7 +134,7 @@ impl Stream<'_> {
             if author == Author::Prompt || start >= range.end {
                 continue;
             }
-            let text = codec.decode(&transcript.ids()[start..range.end]);
+            let text = continued(codec, &transcript.ids()[range.start..range.end], start - range.start);
             if !all && text.ends_with('\u{fffd}') && range.end == transcript.len() {
                 return out.flush();
             }
@@ -143,6 +143,14 @@ impl Stream<'_> {
         }
         out.flush()
     }
+}
+
+/// The text of a segment's tokens from `shown` on, as it stands in the whole segment: decoded alone, a token may lack the space
+/// before it.
+fn continued(codec: &dyn Codec, ids: &[u32], shown: usize) -> String {
+    let before = codec.decode(&ids[..shown]);
+    let alone = || codec.decode(&ids[shown..]);
+    codec.decode(ids).strip_prefix(&before).map_or_else(alone, str::to_string)
 }
 
 fn colour(author: Author) -> Style {
@@ -157,4 +165,31 @@ fn colour(author: Author) -> Style {
 /// Text from a model or a corpus must not steer the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ids are letters, a space between two.
+    struct Spaced;
+
+    impl Codec for Spaced {
+        fn encode(&self, text: &str) -> Vec<u32> {
+            text.chars().filter(|c| *c != ' ').map(u32::from).collect()
+        }
+
+        fn decode(&self, ids: &[u32]) -> String {
+            let letters: Vec<String> =
+                ids.iter().map(|&id| char::from_u32(id).unwrap().to_string()).collect();
+            letters.join(" ")
+        }
+    }
+
+    #[test]
+    fn pieces_make_the_whole() {
+        let ids = Spaced.encode("a b c");
+        let pieces: Vec<String> = (0..3).map(|shown| continued(&Spaced, &ids[..=shown], shown)).collect();
+        assert_eq!(pieces, ["a", " b", " c"]);
+    }
 }

@@ -60,10 +60,9 @@ pub fn run(args: TrainArgs, output: Output) -> Result<()> {
     if finished {
         return summary::print(run, report.ok().as_deref(), &config, &file, &mut std::io::stdout());
     }
-    println!(
-        "\nStopped with everything saved in {}. Go on with the same command and --resume.",
-        run.root().display()
-    );
+    let (run, report) =
+        (run.root().display(), report.map_or(String::new(), |file| format!("\nReport: {}", file.display())));
+    println!("\nStopped with everything saved in {run}. Go on with the same command and --resume.{report}");
     Ok(())
 }
 
