@@ -7,7 +7,7 @@ mod numbers;
 mod tiny;
 
 use numbers::metrics;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
