@@ -22,7 +22,7 @@ pub struct Decoder {
     pub norm: RmsNorm,
     /// `None` where the head is the embedding matrix.
     pub lm_head: Option<Linear>,
-    rope: Rope,
+    pub(crate) rope: Rope,
 }
 
 /// One pre-norm transformer block.
@@ -102,7 +102,12 @@ impl Decoder {
 }
 
 impl Layer {
-    fn forward(&self, x: Tensor<2>, placement: &Placement, cache: Option<LayerCache<'_>>) -> Tensor<2> {
+    pub(crate) fn forward(
+        &self,
+        x: Tensor<2>,
+        placement: &Placement,
+        cache: Option<LayerCache<'_>>,
+    ) -> Tensor<2> {
         let x = x.clone() + self.self_attn.forward(self.input_layernorm.forward(x), placement, cache);
         x.clone() + self.mlp.forward(self.post_attention_layernorm.forward(x))
     }

@@ -1,5 +1,7 @@
 //! Log-probabilities of given tokens: the training forward.
 
+use std::ops::Range;
+
 use burn::tensor::{DType, Device, IndexingUpdateOp, Int, Tensor, TensorData};
 
 use crate::decoder::Decoder;
@@ -16,48 +18,24 @@ impl Decoder {
     /// # Panics
     /// If `score` has another shape than `rows`, or asks for the first token of a row, which nothing predicts.
     pub fn log_probs(&self, rows: &[&[u32]], score: &[Vec<bool>], temperature: f64) -> Tensor<2> {
+        let scored = Scored::new(rows, score);
         let device = self.device();
-        let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
-        let mut places = Vec::new();
-        let mut targets = Vec::new();
-        assert_eq!(rows.len(), score.len(), "one list of flags a row");
-        for (r, (row, flags)) in rows.iter().zip(score).enumerate() {
-            assert_eq!(row.len(), flags.len(), "row {r}: one flag a token");
-            assert!(flags.first() != Some(&true), "row {r}: the first token has no log-probability");
-            for t in (0..row.len()).filter(|t| flags[*t]) {
-                places.push((r * width + t) as i32);
-                targets.push(row[t]);
-            }
+        if scored.targets.is_empty() {
+            return Tensor::zeros([scored.rows, scored.width], (&device, DType::F32));
         }
-        let zeros = Tensor::<1>::zeros([rows.len() * width], (&device, DType::F32));
-        if targets.is_empty() {
-            return zeros.reshape([rows.len(), width]);
-        }
-        let hidden = self.forward(padded(rows, width, &device), None);
-        let [_, _, features] = hidden.dims();
-        let places = ids(&places, &device);
-        // The token before predicts.
-        let hidden = hidden.reshape([rows.len() * width, features]).select(0, places.clone().sub_scalar(1));
-        zeros
-            .select_assign(
-                0,
-                places,
-                self.token_log_probs(hidden, &targets, temperature),
-                IndexingUpdateOp::Add,
-            )
-            .reshape([rows.len(), width])
+        let hidden = self.forward(padded(rows, scored.width, &device), None).flatten::<2>(0, 1);
+        let hidden = hidden.select(0, scored.predictors(&device));
+        scored.scatter(self.token_log_probs(hidden, &scored.targets, temperature))
     }
 
     /// `log p(targets[i])` after the state `hidden[i]`: `[n, hidden]` to `[n]`, in f32.
     pub(crate) fn token_log_probs(&self, hidden: Tensor<2>, targets: &[u32], temperature: f64) -> Tensor<1> {
         let [n, features] = hidden.dims();
         let device = hidden.device();
-        let vocab = self.embed_tokens.weight.dims()[0];
-        let size = (CHUNK / vocab).max(1);
-        let chunks = (0..n).step_by(size).map(|start| {
-            let count = size.min(n - start);
-            let hidden = hidden.clone().slice([start..start + count, 0..features]);
-            let targets: Vec<i32> = targets[start..start + count].iter().map(|id| *id as i32).collect();
+        let chunks = self.chunks(n).map(|chunk| {
+            let count = chunk.len();
+            let hidden = hidden.clone().slice([chunk.clone(), 0..features]);
+            let targets: Vec<i32> = targets[chunk].iter().map(|id| *id as i32).collect();
             let targets = ids(&targets, &device).reshape([count, 1]);
             let logits = self.logits(hidden).cast(DType::F32).div_scalar(temperature);
             // A log-softmax that is gathered before the normaliser is subtracted: one tensor over the vocabulary less.
@@ -66,6 +44,56 @@ impl Decoder {
             (chosen - shifted.exp().sum_dim(1).log()).reshape([count])
         });
         Tensor::cat(chunks.collect(), 0)
+    }
+
+    /// `0..n` in pieces whose logits fit into [`CHUNK`].
+    pub(crate) fn chunks(&self, n: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let size = (CHUNK / self.embed_tokens.weight.dims()[0]).max(1);
+        (0..n).step_by(size).map(move |start| start..(start + size).min(n))
+    }
+}
+
+/// The tokens of a batch whose log-probabilities are asked for.
+pub(crate) struct Scored {
+    pub(crate) rows: usize,
+    /// Tokens a row, padding included.
+    pub(crate) width: usize,
+    /// Of each scored token, in order: its place in the flattened batch.
+    places: Vec<i32>,
+    pub(crate) targets: Vec<u32>,
+}
+
+impl Scored {
+    pub(crate) fn new(rows: &[&[u32]], score: &[Vec<bool>]) -> Self {
+        let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+        let mut scored = Self { rows: rows.len(), width, places: Vec::new(), targets: Vec::new() };
+        assert_eq!(rows.len(), score.len(), "one list of flags a row");
+        for (r, (row, flags)) in rows.iter().zip(score).enumerate() {
+            assert_eq!(row.len(), flags.len(), "row {r}: one flag a token");
+            assert!(flags.first() != Some(&true), "row {r}: the first token has no log-probability");
+            for t in (0..row.len()).filter(|t| flags[*t]) {
+                scored.places.push((r * width + t) as i32);
+                scored.targets.push(row[t]);
+            }
+        }
+        scored
+    }
+
+    pub(crate) fn places(&self, device: &Device) -> Tensor<1, Int> {
+        ids(&self.places, device)
+    }
+
+    /// The places of the tokens before, which predict.
+    pub(crate) fn predictors(&self, device: &Device) -> Tensor<1, Int> {
+        self.places(device).sub_scalar(1)
+    }
+
+    /// One value a scored token to `[rows, width]`, 0 elsewhere.
+    pub(crate) fn scatter(&self, values: Tensor<1>) -> Tensor<2> {
+        let device = values.device();
+        Tensor::<1>::zeros([self.rows * self.width], (&device, DType::F32))
+            .select_assign(0, self.places(&device), values, IndexingUpdateOp::Add)
+            .reshape([self.rows, self.width])
     }
 }
 

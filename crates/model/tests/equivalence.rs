@@ -2,8 +2,10 @@
 
 mod tiny;
 
-use burn::tensor::Device;
-use rex_model::{Cache, Decoder, Engine, Job, RowId, Sampling};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor};
+use rex_model::{Activations, Cache, Decoder, Engine, Job, RowId, Sampling};
 use tiny::{FAMILIES, assert_close, decoders, floats, ids, logits, random_ids};
 
 /// `[tokens][vocab]` logits of one row without a cache.
@@ -80,6 +82,49 @@ fn training_log_probs_do_not_depend_on_the_batch() {
             assert_close(&together[r * 17..][..17], &expected, &format!("{name}, row {r}"));
         }
     }
+}
+
+#[test]
+fn recomputed_activations_give_the_same_log_probs_and_gradients() {
+    let rows: Vec<Vec<u32>> = [5, 70, 1, 9].iter().map(|n| random_ids(*n as u64, *n)).collect();
+    let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
+    let some: Vec<Vec<bool>> = rows.iter().map(|row| (0..row.len()).map(|t| t % 3 == 1).collect()).collect();
+    let none: Vec<Vec<bool>> = rows.iter().map(|row| vec![false; row.len()]).collect();
+    for ((name, _), decoder) in FAMILIES.iter().zip(decoders(&Device::flex().autodiff())) {
+        let run = |score, activations| {
+            let pass = decoder.pass(&rows, score, 0.7, activations);
+            let log_probs = pass.log_probs();
+            // A slope of its own for every token.
+            let slopes = (log_probs.clone() + 1.0) * 0.1;
+            (floats(log_probs), gradients(&decoder, &pass.backward(slopes)))
+        };
+        let (log_probs, expected) = run(&some, Activations::Kept);
+        let (again, found) = run(&some, Activations::Recomputed);
+        assert_eq!(log_probs, again, "{name}");
+        assert_eq!(expected.len(), found.len());
+        for (parameter, (expected, found)) in expected.iter().zip(&found).enumerate() {
+            assert!(!expected.is_empty(), "{name}: parameter {parameter} has no gradient");
+            assert_close(found, expected, &format!("{name}, gradient of parameter {parameter}"));
+        }
+        let (log_probs, found) = run(&none, Activations::Recomputed);
+        assert!(log_probs.iter().all(|log_prob| *log_prob == 0.0) && found.iter().all(Vec::is_empty));
+    }
+}
+
+/// The gradient of every parameter in visiting order, empty where there is none.
+fn gradients(decoder: &Decoder, gradients: &GradientsParams) -> Vec<Vec<f32>> {
+    struct Read<'g> {
+        gradients: &'g GradientsParams,
+        found: Vec<Vec<f32>>,
+    }
+    impl ModuleVisitor for Read<'_> {
+        fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+            self.found.push(self.gradients.get::<D>(parameter.id).map(floats).unwrap_or_default());
+        }
+    }
+    let mut read = Read { gradients, found: Vec::new() };
+    decoder.visit(&mut read);
+    read.found
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use crate::batch::Row;
 use crate::config::{AdvantageKind, AlgorithmConfig, LossKind, RolloutConfig};
 use crate::metrics::max_or_nan;
+use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use rex_grpo::{
     Advantage, Aggregation, BatchTotals, Kl, Overlong, PolicyInput, PolicyLoss, RatioLevel, TokenRatio,
 };
-use rex_model::Decoder;
+use rex_model::{Activations, Decoder};
 use rex_rollout::Author;
 
 /// What the policy is trained to minimise.
@@ -22,10 +23,20 @@ pub struct Objective {
     temperature: f64,
 }
 
-/// The loss of a micro-batch and what to make statistics of. Values add up over the micro-batches of a mini-batch.
+/// The models that a loss is made of.
+#[derive(Clone, Copy)]
+pub struct Models<'a> {
+    /// On a device that records gradients.
+    pub policy: &'a Decoder,
+    /// What the policy's forward pass keeps.
+    pub activations: Activations,
+    /// Where a KL term needs it.
+    pub reference: Option<&'a Decoder>,
+}
+
+/// The loss of a micro-batch, its gradient, and what to make statistics of. Values add up over the micro-batches of a mini-batch.
 pub struct Evaluated {
-    /// With gradient.
-    pub loss: Tensor<1>,
+    pub gradients: GradientsParams,
     pub pg_loss: f64,
     pub kl_loss: f64,
     pub tokens: Vec<TokenRatio<Author>>,
@@ -72,16 +83,17 @@ impl Objective {
     /// `Σ policy loss + kl_coef · Σ KL(π_θ ‖ π_ref)`, METHOD §7.
     pub fn evaluate(
         &self,
-        policy: &Decoder,
-        reference: Option<&Decoder>,
+        models: Models<'_>,
         rows: &[&Row],
         level: RatioLevel,
         totals: &BatchTotals,
     ) -> Evaluated {
+        let Models { policy, activations, reference } = models;
         let device = policy.device();
         let ids: Vec<&[u32]> = rows.iter().map(|row| row.ids.as_slice()).collect();
         let masks: Vec<Vec<bool>> = rows.iter().map(|row| row.loss_mask.clone()).collect();
-        let log_probs = policy.log_probs(&ids, &masks, self.temperature);
+        let pass = policy.pass(&ids, &masks, self.temperature, activations);
+        let log_probs = Tensor::from_inner(pass.log_probs()).require_grad();
         let width = log_probs.dims()[1];
         let mask = padded_mask(&masks, width, &device);
         let advantages: Vec<f32> = rows.iter().map(|row| row.advantage as f32).collect();
@@ -102,7 +114,9 @@ impl Objective {
             None => pg_loss.clone(),
         };
 
-        let log_probs = to_f64(log_probs.inner());
+        let slopes = log_probs.grad(&loss.backward()).expect("the loss depends on the log-probabilities");
+
+        let log_probs = to_f64(pass.log_probs());
         let log_ratio = to_f64(term.log_ratio.inner());
         let clipped: Vec<bool> =
             term.clipped.inner().into_data().try_to_vec().expect("a bool tensor holds booleans");
@@ -123,7 +137,7 @@ impl Objective {
         Evaluated {
             pg_loss: scalar(pg_loss),
             kl_loss: kl_loss.map_or(0.0, scalar),
-            loss,
+            gradients: pass.backward(slopes),
             tokens,
             log_prob_difference,
         }

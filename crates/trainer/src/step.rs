@@ -4,6 +4,7 @@ use crate::batch::{Batch, Correcting, Row, micro_batches, probe_score};
 use crate::data::Question;
 use crate::error::TrainError;
 use crate::metrics::{Metrics, max_or_nan, mean};
+use crate::objective::Models;
 use crate::observer::{Observer, Phase};
 use crate::optimizer::global_norm;
 use crate::rollout_log::{self, Learnt, Logged};
@@ -11,7 +12,7 @@ use crate::sampler::{Draw, Event, Origin, Rollout, Task};
 use crate::step_metrics;
 use crate::trainer::Trainer;
 use burn::module::Module;
-use burn::optim::{GradientsAccumulator, GradientsParams};
+use burn::optim::GradientsAccumulator;
 use rex_grpo::advantages::groups_without_spread;
 use rex_grpo::{BatchTotals, TokenRatio};
 use rex_model::Sampling;
@@ -190,8 +191,9 @@ impl Trainer {
             let (mut pg_loss, mut kl_loss) = (0.0, 0.0);
             for rows in micro {
                 let policy = &self.model.decoder;
-                let reference = self.reference.as_ref();
-                let part = self.objective.evaluate(policy, reference, &rows, batch.level, &totals);
+                let activations = self.config.trainer.activations();
+                let models = Models { policy, activations, reference: self.reference.as_ref() };
+                let part = self.objective.evaluate(models, &rows, batch.level, &totals);
                 pg_loss += part.pg_loss;
                 kl_loss += part.kl_loss;
                 if number == 0 {
@@ -199,7 +201,7 @@ impl Trainer {
                     updates.log_prob_difference = max_or_nan(before, part.log_prob_difference);
                 }
                 updates.tokens.extend(part.tokens);
-                gradients.accumulate(policy, GradientsParams::from_grads(part.loss.backward(), policy));
+                gradients.accumulate(policy, part.gradients);
                 done += 1;
                 observer.progress(Phase::Update, done, passes);
             }

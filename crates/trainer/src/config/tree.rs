@@ -3,6 +3,7 @@
 use super::sft::SftConfig;
 use crate::sampler::ProbeStart;
 use rex_grpo::{Aggregation, Correction, Kl, ProbeDensity, ProbeFilter, Singleton};
+use rex_model::Activations;
 use rex_rollout::ProbeOn;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -193,6 +194,9 @@ pub struct TrainerConfig {
     pub val_before_train: bool,
     /// Most tokens (padding included) of one forward and backward pass.
     pub micro_batch_tokens: usize,
+    /// Keep only the input of every layer for the backward pass and compute the rest again: much less memory, a step about a
+    /// third longer.
+    pub gradient_checkpointing: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -211,6 +215,12 @@ between <think> and </think>. If you lack a fact, search for it by writing <sear
 passages found are then shown between <information> and </information>. You may search as often as you need. \
 When you know the answer, write it without explanation between <answer> and </answer>, for example \
 <answer> Beijing </answer>.\nQuestion: {question}\n";
+
+impl TrainerConfig {
+    pub fn activations(&self) -> Activations {
+        if self.gradient_checkpointing { Activations::Recomputed } else { Activations::Kept }
+    }
+}
 
 impl Default for DataConfig {
     fn default() -> Self {
@@ -309,6 +319,7 @@ impl Default for TrainerConfig {
             test_freq: 100,
             val_before_train: true,
             micro_batch_tokens: 8192,
+            gradient_checkpointing: false,
         }
     }
 }

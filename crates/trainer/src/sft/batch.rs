@@ -1,6 +1,7 @@
 //! The loss of a batch and its gradient.
 
 use super::example::Example;
+use crate::config::TrainerConfig;
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{Tensor, TensorData};
 use rex_model::Decoder;
@@ -16,30 +17,29 @@ pub(super) struct Learnt {
 }
 
 /// `−Σ w log π(token) / Σ w` over the learnt tokens of the batch and their weights `w`, in passes of at most
-/// `micro_batch_tokens` tokens, padding included; neither loss nor gradient depends on the split.
-pub(super) fn learn(decoder: &Decoder, batch: &[Example], micro_batch_tokens: usize) -> Learnt {
+/// `trainer.micro_batch_tokens` tokens, padding included; neither loss nor gradient depends on the split.
+pub(super) fn learn(decoder: &Decoder, batch: &[Example], trainer: &TrainerConfig) -> Learnt {
     let targets: usize = batch.iter().map(Example::targets).sum();
     let total: f64 = batch.iter().flat_map(Example::weights).map(|&weight| f64::from(weight)).sum();
     let mut gradients = GradientsAccumulator::new();
     let (mut loss, mut known) = (0.0, 0);
-    for examples in passes(batch, micro_batch_tokens) {
+    for examples in passes(batch, trainer.micro_batch_tokens) {
         let rows: Vec<&[u32]> = examples.iter().map(|example| example.ids()).collect();
         let learnt: Vec<Vec<bool>> = examples.iter().map(|example| example.learnt().collect()).collect();
-        let log_probs = decoder.log_probs(&rows, &learnt, 1.0);
+        let pass = decoder.pass(&rows, &learnt, 1.0, trainer.activations());
+        let log_probs = pass.log_probs();
         let [rows, width] = log_probs.dims();
         let mut weights = vec![0.0; rows * width];
         for (row, example) in weights.chunks_mut(width).zip(&examples) {
             row[..example.ids().len()].copy_from_slice(example.weights());
         }
-        let values: Vec<f32> =
-            log_probs.clone().inner().into_data().try_to_vec().expect("log-probabilities are f32");
+        let values: Vec<f32> = log_probs.clone().into_data().try_to_vec().expect("log-probabilities are f32");
         for (&value, &weight) in values.iter().zip(&weights).filter(|(_, weight)| **weight > 0.0) {
             loss -= f64::from(weight) * f64::from(value) / total;
             known += usize::from(value > 0.5f32.ln());
         }
         let weights = Tensor::from_data(TensorData::new(weights, [rows, width]), &log_probs.device());
-        let gradient = (log_probs * weights).sum().div_scalar(-total).backward();
-        gradients.accumulate(decoder, GradientsParams::from_grads(gradient, decoder));
+        gradients.accumulate(decoder, pass.backward(weights.div_scalar(-total)));
     }
     Learnt { loss, accuracy: known as f64 / targets as f64, targets, gradients: gradients.grads() }
 }

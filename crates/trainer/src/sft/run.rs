@@ -144,7 +144,7 @@ impl Sft {
         let tokens: usize = batch.iter().map(|example| example.ids().len()).sum();
 
         let Learnt { loss, accuracy, targets, gradients } =
-            learn(&self.model.decoder, &batch, self.config.trainer.micro_batch_tokens);
+            learn(&self.model.decoder, &batch, &self.config.trainer);
         let norm = global_norm(&self.model.decoder, &gradients);
         if (loss + norm).is_finite() {
             let decoder = self.model.decoder.clone();
