@@ -20,14 +20,25 @@ fn rex(config: &Path, words: &[&str]) -> Command {
 
 #[test]
 fn same_seed_same_run_and_resumed_equals_unbroken() {
+    check_resumption(&[]);
+}
+
+#[test]
+fn adapters_are_resumed_too() {
+    check_resumption(&["model.lora_rank=2", "trainer.gradient_checkpointing=true"]);
+}
+
+fn check_resumption(overrides: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let config = tiny::write(folder.path(), 1, 32);
     let run = |name: &str| folder.path().join(name);
-    let run_dir = |name: &str| format!("trainer.run_dir={}", run(name).display());
-    let steps = "trainer.total_steps=4";
+    let rex = |name: &str, more: &[&str]| {
+        let run_dir = format!("trainer.run_dir={}", run(name).display());
+        rex(&config, &[overrides, &[&run_dir, "trainer.total_steps=4"], more].concat())
+    };
 
     for name in ["unbroken", "again"] {
-        assert!(rex(&config, &[&run_dir(name), steps]).status().unwrap().success());
+        assert!(rex(name, &[]).status().unwrap().success());
     }
     let unbroken = metrics(&run("unbroken"));
     assert!(
@@ -37,7 +48,7 @@ fn same_seed_same_run_and_resumed_equals_unbroken() {
     assert_eq!(unbroken, metrics(&run("again")));
 
     // Killed as soon as the second step is on disk, wherever the third then is.
-    let mut child = rex(&config, &[&run_dir("killed"), steps]).spawn().unwrap();
+    let mut child = rex("killed", &[]).spawn().unwrap();
     let started = Instant::now();
     while !run("killed").join("checkpoints/step-2").exists() {
         assert!(started.elapsed() < Duration::from_secs(120), "no checkpoint appeared");
@@ -45,7 +56,7 @@ fn same_seed_same_run_and_resumed_equals_unbroken() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(rex(&config, &[&run_dir("killed"), steps, "--resume"]).status().unwrap().success());
+    assert!(rex("killed", &["--resume"]).status().unwrap().success());
     assert_eq!(unbroken, metrics(&run("killed")));
 }
 

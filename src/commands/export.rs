@@ -1,4 +1,4 @@
-//! `rex export`: a run's newest checkpoint as a Hugging Face folder.
+//! `rex export`: a run's newest checkpoint as a Hugging Face folder, or its adapters as a PEFT folder.
 
 use crate::args::Output;
 use anyhow::{Context, Result, bail};
@@ -13,6 +13,9 @@ pub struct ExportArgs {
     /// The folder to write; must not exist
     #[arg(long, short, value_name = "DIR")]
     out: PathBuf,
+    /// The adapters alone, as PEFT keeps them, instead of the weights with the adapters merged in
+    #[arg(long)]
+    adapter: bool,
 }
 
 pub fn run(args: ExportArgs, output: Output) -> Result<()> {
@@ -23,9 +26,13 @@ pub fn run(args: ExportArgs, output: Output) -> Result<()> {
     let Some(checkpoint) = checkpoint::latest(&run)? else {
         bail!("{} has no checkpoint yet", args.run.display());
     };
+    let source = if args.adapter { checkpoint.join(checkpoint::ADAPTER) } else { checkpoint };
+    if !source.is_dir() {
+        bail!("{}: no adapters here; the run trained the weights (model.lora_rank = 0)", source.display());
+    }
     let aside = args.out.with_added_extension("partial");
     fs::create_dir_all(&aside).with_context(|| aside.display().to_string())?;
-    for entry in fs::read_dir(&checkpoint)? {
+    for entry in fs::read_dir(&source)? {
         let file = entry?.path();
         if file.is_file() {
             let name = file.file_name().expect("a listed file has a name");
@@ -34,7 +41,7 @@ pub fn run(args: ExportArgs, output: Output) -> Result<()> {
     }
     fs::rename(&aside, &args.out).with_context(|| args.out.display().to_string())?;
     if !output.quiet {
-        println!("{} -> {}", checkpoint.display(), args.out.display());
+        println!("{} -> {}", source.display(), args.out.display());
     }
     Ok(())
 }

@@ -5,7 +5,6 @@ use crate::args::{Experiment, Output};
 use crate::device;
 use crate::hopworld;
 use anyhow::Result;
-use burn::module::Module;
 use rex_trainer::Event;
 use rex_trainer::config::Config;
 use rex_trainer::data::read_questions;
@@ -96,7 +95,7 @@ fn ability(sft: &Sft, config: &Config, bars: &mut Bars) -> Result<Ability> {
             bars.show("evaluation", done, total);
         }
     };
-    let decoder = sft.model().decoder.valid();
+    let decoder = sft.model().decoder.frozen();
     let ability =
         measure(sft.environment(), &decoder, &questions, samples, config.trainer.seed, &mut observe)?;
     bars.clear();

@@ -83,7 +83,7 @@ impl<'m> Engine<'m> {
         assert!(temperature > 0.0, "temperature {temperature}: sample at a positive one, or greedily");
         assert!(
             !decoder.device().is_autodiff(),
-            "generate with `decoder.valid()`: a cache would keep every step's graph"
+            "generate with `decoder.frozen()`: a cache would keep every step's graph"
         );
         Self { decoder, sampling, cache: Cache::new(decoder), tokens: TokenCounts::default() }
     }

@@ -8,6 +8,7 @@ mod config;
 mod decoder;
 mod engine;
 mod log_probs;
+mod lora;
 mod mlp;
 mod norm;
 mod pass;
@@ -21,12 +22,13 @@ pub use cache::{Cache, Extension, RowId};
 pub use config::{ConfigError, DecoderConfig, Family, RopeScaling};
 pub use decoder::{Decoder, Layer};
 pub use engine::{Advance, Drawn, Engine, Job, TokenCounts};
+pub use lora::Lora;
 pub use mlp::Mlp;
 pub use norm::RmsNorm;
 pub use pass::{Activations, Pass};
 pub use rope::{Rope, rope_frequencies};
 pub use sampling::Sampling;
 pub use tokenizer::{Tokenizer, TokenizerError};
-#[cfg(not(target_family = "wasm"))]
-pub use weights::load;
 pub use weights::{HuggingFaceFiles, LoadedModel, Precision, WeightsError};
+#[cfg(not(target_family = "wasm"))]
+pub use weights::{load, load_adapter, save_adapter};

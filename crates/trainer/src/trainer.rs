@@ -1,6 +1,6 @@
 //! A run: what it is made of, how it starts or goes on, and its loop of steps.
 
-use crate::checkpoint::{self, Progress};
+use crate::checkpoint::{self, Progress, Weights};
 use crate::config::Config;
 use crate::data::{Question, read_questions};
 use crate::environment::Environment;
@@ -9,7 +9,8 @@ use crate::evaluate::{evaluate, first_of_each_source};
 use crate::metrics::{self, Metrics, MetricsLog};
 use crate::objective::Objective;
 use crate::observer::{Observer, Phase};
-use crate::optimizer::{Optimizer, number_parameters};
+use crate::optimizer::Optimizer;
+use crate::policy;
 use crate::questions::Stream;
 use crate::rollout_log::{self, Logged};
 use crate::run_dir::RunDir;
@@ -91,14 +92,16 @@ impl Trainer {
         let questions = read_all(config.train_files()?)?;
         let validation =
             if config.trainer.test_freq > 0 { read_all(&config.data.val_files)? } else { Vec::new() };
-        let mut model = rex_model::load(checkpoint.unwrap_or(start), &device.clone().autodiff())?;
-        model.decoder = number_parameters(model.decoder);
+        let weights = policy::weights(&config.model, start, checkpoint);
+        let mut model = rex_model::load(weights, &device.clone().autodiff())?;
         let reference = (config.algorithm.kl_loss_coef > 0.0)
-            .then(|| match checkpoint {
-                None => Ok(model.decoder.valid()),
-                Some(_) => rex_model::load(start, device).map(|reference| reference.decoder),
+            .then(|| match weights == start {
+                // The policy's weights are shared: they are replaced when it is trained, or frozen by its adapters.
+                true => Ok(model.decoder.valid()),
+                false => rex_model::load(start, device).map(|reference| reference.decoder),
             })
             .transpose()?;
+        model.decoder = policy::prepare(model.decoder, &config, checkpoint)?;
         let environment = Environment::new(&config, &model)?;
         // A prompt that is too long is found now, not at step 300.
         for question in questions.iter().chain(&validation) {
@@ -156,7 +159,7 @@ impl Trainer {
             let stop = observer.stop();
             if due(self.config.trainer.save_freq) || step == total || stop {
                 let keep = self.config.trainer.max_checkpoints;
-                checkpoint::save(&self.run, &self.model, &self.optimizer, step, &self.progress, keep)?;
+                checkpoint::save(&self.run, self.weights(), &self.optimizer, step, &self.progress, keep)?;
             }
             if stop {
                 return Ok(step == total);
@@ -179,7 +182,7 @@ impl Trainer {
                 observer.progress(Phase::Evaluation, done, total);
             }
         };
-        let policy = self.model.decoder.valid();
+        let policy = self.model.decoder.frozen();
         let seed = self.config.trainer.seed;
         let (evaluation, rollouts) =
             evaluate(&self.environment, &policy, &self.validation, Sampling::Greedy, seed, &mut observe)?;
@@ -206,6 +209,10 @@ impl Trainer {
         };
         let lines: Vec<Logged<'_>> = chosen.into_iter().map(line).collect();
         rollout_log::write(&self.run.val_rollouts(step), step, &lines, self.environment.codec())
+    }
+
+    fn weights(&self) -> Weights<'_> {
+        Weights { model: &self.model, config: &self.config.model }
     }
 
     fn warn(&mut self, metrics: &Metrics, observer: &mut dyn Observer) {

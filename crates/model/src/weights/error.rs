@@ -1,3 +1,6 @@
+#[cfg(not(target_family = "wasm"))]
+use std::{io, path::Path};
+
 use crate::{config::ConfigError, tokenizer::TokenizerError};
 
 /// Why a checkpoint cannot be read or written.
@@ -31,4 +34,11 @@ pub enum WeightsError {
     Type { name: String, found: String },
     #[error("tensor `{name}` holds {value} at element {index}; the checkpoint is damaged or diverged")]
     NotFinite { name: String, index: usize, value: f32 },
+}
+
+/// Makes an error of the file system name its path.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) fn io_error(path: &Path) -> impl Fn(io::Error) -> WeightsError {
+    let path = path.display().to_string();
+    move |source| WeightsError::Io { path: path.clone(), source }
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     HuggingFaceFiles, LoadedModel, Precision, WeightsError,
+    error::io_error,
     safetensors::{header_metadata, output_files},
 };
 use crate::{config::ConfigError, decoder::Decoder};
@@ -143,9 +144,4 @@ fn shard_names(index: &str) -> Result<BTreeSet<String>, WeightsError> {
 fn chat_template(tokenizer_config: &str) -> Option<String> {
     let config: Value = serde_json::from_str(tokenizer_config).ok()?;
     config["chat_template"].as_str().map(String::from)
-}
-
-fn io_error(path: &Path) -> impl Fn(io::Error) -> WeightsError {
-    let path = path.display().to_string();
-    move |source| WeightsError::Io { path: path.clone(), source }
 }

@@ -1,9 +1,11 @@
-//! Checkpoints: Hugging Face folders (read and written) and GGUF files (read).
+//! Checkpoints: Hugging Face folders and PEFT adapters (read and written), and GGUF files (read).
 //!
 //! Both are sources of named tensors that are read one at a time, as f32, into the decoder's parameters. A missing,
 //! unexpected, misshapen or non-finite tensor is an error that names it. The readers take anything that is
 //! `Read + Seek`, so a browser can hand in bytes; [`load`] opens a path.
 
+#[cfg(not(target_family = "wasm"))]
+mod adapter;
 mod error;
 #[cfg(not(target_family = "wasm"))]
 mod folder;
@@ -13,6 +15,8 @@ mod names;
 mod safetensors;
 mod source;
 
+#[cfg(not(target_family = "wasm"))]
+pub use adapter::{load_adapter, save_adapter};
 pub use error::WeightsError;
 #[cfg(not(target_family = "wasm"))]
 pub use folder::load;

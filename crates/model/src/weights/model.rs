@@ -4,7 +4,7 @@ use std::io::{Read, Seek};
 
 use burn::tensor::Device;
 
-use super::{WeightsError, gguf::Gguf, safetensors::Safetensors, source::fill};
+use super::{WeightsError, gguf::Gguf, names::Naming, safetensors::Safetensors, source::fill};
 use crate::{config::DecoderConfig, decoder::Decoder, tokenizer::Tokenizer};
 
 /// Everything that a checkpoint holds.
@@ -48,7 +48,7 @@ impl LoadedModel {
         let tokenizer = Tokenizer::from_bytes(files.tokenizer_json)
             .map_err(|source| WeightsError::Tokenizer { file: file.into(), source })?;
         check_ids(file, &tokenizer, &config)?;
-        let mut source = Safetensors::open(files.weights)?;
+        let mut source = Safetensors::open(Naming::HuggingFace, files.weights)?;
         let decoder = fill(config.init(device), &mut source)?;
         Ok(Self { config, decoder, tokenizer, chat_template: files.chat_template })
     }

@@ -8,13 +8,17 @@
 //! | `norm.weight`                   | `model.norm.weight`                   | `output_norm.weight`     |
 //! | `lm_head.weight`                | `lm_head.weight`                      | `output.weight`          |
 //!
-//! The decoder's fields carry the names of Hugging Face; GGUF has names of its own, all in [`GGUF_NAMES`].
+//! The decoder's fields carry the names of Hugging Face; GGUF has names of its own, all in [`GGUF_NAMES`]. PEFT names the
+//! adapters alone: `layers.N.self_attn.q_proj.weight.lora.a` is
+//! `base_model.model.model.layers.N.self_attn.q_proj.lora_A.weight`.
 
 /// Whose names a checkpoint uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Naming {
     HuggingFace,
     Gguf,
+    /// The adapters, and nothing else, have names.
+    Peft,
 }
 
 /// Module of the decoder, without `layers.N.` -> module in a GGUF file, without `blk.N.`.
@@ -51,8 +55,8 @@ impl ModulePath {
         self.fields.pop();
     }
 
-    /// The name of the parameter that the path leads to.
-    pub(crate) fn name(&self, naming: Naming) -> String {
+    /// The name of the parameter that the path leads to, where `naming` has one.
+    pub(crate) fn name(&self, naming: Naming) -> Option<String> {
         let fields: Vec<&str> = self.fields.iter().map(|(field, _)| field.as_str()).collect();
         naming.name(&fields.join("."))
     }
@@ -60,16 +64,25 @@ impl ModulePath {
     /// Whether the decoder holds the transpose of the checkpoint's tensor: a matrix of a linear layer is `[in, out]` in
     /// Burn and `[out, in]` in every checkpoint.
     pub(crate) fn is_transposed(&self) -> bool {
-        self.fields.last().is_some_and(|(field, holder)| field == "weight" && holder == "Struct:Linear")
+        self.fields.last().is_some_and(|(field, holder)| match holder.as_str() {
+            "Struct:Linear" => field == "weight",
+            "Struct:LoraAdapter" => true,
+            _ => false,
+        })
     }
 }
 
 impl Naming {
     /// The checkpoint's name of a parameter, such as `norm.weight`.
-    fn name(self, parameter: &str) -> String {
+    fn name(self, parameter: &str) -> Option<String> {
+        let adapter = parameter.split_once(".weight.lora.");
         match self {
-            Self::HuggingFace if parameter.starts_with("lm_head.") => parameter.into(),
-            Self::HuggingFace => format!("model.{parameter}"),
+            Self::Peft => adapter.map(|(module, factor)| {
+                let module = Self::module(module);
+                format!("base_model.model.{module}.lora_{}.weight", factor.to_ascii_uppercase())
+            }),
+            _ if adapter.is_some() => None,
+            Self::HuggingFace => Some(Self::module(parameter)),
             Self::Gguf => {
                 let layer = parameter.strip_prefix("layers.").and_then(|rest| rest.split_once('.'));
                 let (block, parameter) = match layer {
@@ -79,8 +92,16 @@ impl Naming {
                 let (module, kind) = parameter.rsplit_once('.').expect("a module and `weight` or `bias`");
                 let entry = GGUF_NAMES.iter().find(|(decoder, _)| *decoder == module);
                 let (_, gguf) = entry.expect("GGUF_NAMES lists every module of the decoder");
-                format!("{block}{gguf}.{kind}")
+                Some(format!("{block}{gguf}.{kind}"))
             }
+        }
+    }
+
+    /// Where transformers has a module or parameter of the decoder.
+    fn module(of_decoder: &str) -> String {
+        match of_decoder.starts_with("lm_head") {
+            true => of_decoder.into(),
+            false => format!("model.{of_decoder}"),
         }
     }
 
@@ -90,6 +111,7 @@ impl Naming {
         match self {
             Self::HuggingFace => name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq"),
             Self::Gguf => name == "rope_freqs.weight",
+            Self::Peft => false,
         }
     }
 }
@@ -116,8 +138,18 @@ mod tests {
             ("norm.weight", "model.norm.weight", "output_norm.weight"),
             ("lm_head.weight", "lm_head.weight", "output.weight"),
         ] {
-            assert_eq!(Naming::HuggingFace.name(parameter), hugging_face);
-            assert_eq!(Naming::Gguf.name(parameter), gguf);
+            assert_eq!(Naming::HuggingFace.name(parameter).as_deref(), Some(hugging_face));
+            assert_eq!(Naming::Gguf.name(parameter).as_deref(), Some(gguf));
+            assert_eq!(Naming::Peft.name(parameter), None);
         }
+    }
+
+    #[test]
+    fn adapters_have_a_name_in_peft_only() {
+        let parameter = "layers.3.mlp.up_proj.weight.lora.b";
+        let name = "base_model.model.model.layers.3.mlp.up_proj.lora_B.weight";
+        assert_eq!(Naming::Peft.name(parameter).as_deref(), Some(name));
+        assert_eq!(Naming::HuggingFace.name(parameter), None);
+        assert_eq!(Naming::Gguf.name(parameter), None);
     }
 }

@@ -33,6 +33,7 @@ pub enum Precision {
 
 /// The tensors of all shards of a checkpoint.
 pub(crate) struct Safetensors<R> {
+    naming: Naming,
     shards: Vec<Shard<R>>,
     shapes: BTreeMap<String, Vec<usize>>,
     /// Which shard holds a tensor.
@@ -49,8 +50,11 @@ struct Shard<R> {
 
 impl<R: Read + Seek> Safetensors<R> {
     /// Reads the headers of shards given as (file name for messages, reader).
-    pub(crate) fn open(files: impl IntoIterator<Item = (String, R)>) -> Result<Self, WeightsError> {
-        let mut all = Self { shards: Vec::new(), shapes: BTreeMap::new(), places: HashMap::new() };
+    pub(crate) fn open(
+        naming: Naming,
+        files: impl IntoIterator<Item = (String, R)>,
+    ) -> Result<Self, WeightsError> {
+        let mut all = Self { naming, shards: Vec::new(), shapes: BTreeMap::new(), places: HashMap::new() };
         for (file, reader) in files {
             let shard = Shard::open(file, reader)?;
             for (name, info) in shard.metadata.tensors() {
@@ -117,7 +121,9 @@ impl<R: Read + Seek> Shard<R> {
 }
 
 impl<R: Read + Seek> TensorSource for Safetensors<R> {
-    const NAMING: Naming = Naming::HuggingFace;
+    fn naming(&self) -> Naming {
+        self.naming
+    }
 
     fn shapes(&self) -> &BTreeMap<String, Vec<usize>> {
         &self.shapes
@@ -145,13 +151,12 @@ pub(crate) fn output_files(
     precision: Precision,
     max_bytes: usize,
 ) -> (Vec<OutputFile>, Option<String>) {
-    let mut collector = Collector { path: ModulePath::default(), precision, tensors: Vec::new() };
     // Adapters are merged into the weights that they adapt.
-    decoder.clone().materialize().visit(&mut collector);
-    let total: usize = collector.tensors.iter().map(|(_, tensor)| tensor.data_len()).sum();
+    let tensors = output_tensors(&decoder.clone().materialize(), Naming::HuggingFace, precision);
+    let total: usize = tensors.iter().map(|(_, tensor)| tensor.data_len()).sum();
     let mut shards: Vec<Vec<(String, OutputTensor)>> = Vec::new();
     let mut room = 0;
-    for (name, tensor) in collector.tensors {
+    for (name, tensor) in tensors {
         let bytes = tensor.data_len();
         if shards.is_empty() || bytes > room {
             shards.push(Vec::new());
@@ -177,6 +182,17 @@ pub(crate) fn output_files(
         .collect();
     let index = json!({ "metadata": { "total_size": total }, "weight_map": weight_map });
     (files, Some(format!("{index:#}\n")))
+}
+
+/// The parameters that `naming` has names for.
+pub(crate) fn output_tensors(
+    decoder: &Decoder,
+    naming: Naming,
+    precision: Precision,
+) -> Vec<(String, OutputTensor)> {
+    let mut collector = Collector { path: ModulePath::default(), naming, precision, tensors: Vec::new() };
+    decoder.visit(&mut collector);
+    collector.tensors
 }
 
 /// What transformers wants to find in the header.
@@ -226,6 +242,7 @@ impl View for OutputTensor {
 
 struct Collector {
     path: ModulePath,
+    naming: Naming,
     precision: Precision,
     tensors: Vec<(String, OutputTensor)>,
 }
@@ -240,6 +257,7 @@ impl ModuleVisitor for Collector {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let Some(name) = self.path.name(self.naming) else { return };
         let transposed = self.path.is_transposed();
         let param = param.clone();
         let mut shape = param.lazy_shape().to_vec();
@@ -251,6 +269,6 @@ impl ModuleVisitor for Collector {
             tensor.into_data().convert_dtype(DType::F32).try_into_vec().expect("converted to f32")
         });
         let tensor = OutputTensor { shape, precision: self.precision, values };
-        self.tensors.push((self.path.name(Naming::HuggingFace), tensor));
+        self.tensors.push((name, tensor));
     }
 }

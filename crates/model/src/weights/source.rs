@@ -15,7 +15,8 @@ use crate::decoder::Decoder;
 
 /// Tensors by their checkpoint name, read one at a time so that no second copy of the model is ever in memory.
 pub(crate) trait TensorSource {
-    const NAMING: Naming;
+    /// Whose names the tensors carry.
+    fn naming(&self) -> Naming;
 
     /// Every tensor there is. A matrix is `[out, in]`, row-major.
     fn shapes(&self) -> &BTreeMap<String, Vec<usize>>;
@@ -27,7 +28,8 @@ pub(crate) trait TensorSource {
     fn files(&self) -> String;
 }
 
-/// Replaces every parameter of `decoder` by the tensor of its name; parameters that were not initialised yet never are.
+/// Replaces every parameter of `decoder` that the source's naming knows by the tensor of its name; parameters that were
+/// not initialised yet never are.
 pub(crate) fn fill<S: TensorSource>(decoder: Decoder, source: &mut S) -> Result<Decoder, WeightsError> {
     let mut filler = Filler { source, path: ModulePath::default(), used: BTreeSet::new(), error: None };
     let decoder = decoder.map(&mut filler);
@@ -36,7 +38,7 @@ pub(crate) fn fill<S: TensorSource>(decoder: Decoder, source: &mut S) -> Result<
         return Err(error);
     }
     let unexpected =
-        source.shapes().keys().filter(|name| !used.contains(*name) && !S::NAMING.is_redundant(name));
+        source.shapes().keys().filter(|name| !used.contains(*name) && !source.naming().is_redundant(name));
     let unexpected: Vec<&str> = unexpected.map(String::as_str).collect();
     if !unexpected.is_empty() {
         let shown = unexpected.iter().take(5).copied().collect::<Vec<_>>().join(", ");
@@ -56,8 +58,11 @@ struct Filler<'s, S> {
 }
 
 impl<S: TensorSource> Filler<'_, S> {
-    fn tensor<const D: usize>(&mut self, param: &Param<Tensor<D>>) -> Result<Tensor<D>, WeightsError> {
-        let name = self.path.name(S::NAMING);
+    fn tensor<const D: usize>(
+        &mut self,
+        name: String,
+        param: &Param<Tensor<D>>,
+    ) -> Result<Tensor<D>, WeightsError> {
         let shape = param.lazy_shape();
         let mut expected = shape.to_vec();
         if self.path.is_transposed() {
@@ -91,10 +96,8 @@ impl<S: TensorSource> ModuleMapper for Filler<'_, S> {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        if self.error.is_some() {
-            return param;
-        }
-        match self.tensor(&param) {
+        let (None, Some(name)) = (&self.error, self.path.name(self.source.naming())) else { return param };
+        match self.tensor(name, &param) {
             Ok(tensor) => {
                 let id = param.id;
                 param.transform_for_load(tensor, id)

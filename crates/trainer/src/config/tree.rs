@@ -3,7 +3,7 @@
 use super::sft::SftConfig;
 use crate::sampler::ProbeStart;
 use rex_grpo::{Aggregation, Correction, Kl, ProbeDensity, ProbeFilter, Singleton};
-use rex_model::Activations;
+use rex_model::{Activations, Lora};
 use rex_rollout::ProbeOn;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -24,11 +24,25 @@ pub struct Config {
     pub sft: SftConfig,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
     /// A Hugging Face folder or a `.gguf` file.
     pub path: PathBuf,
+    /// Train low-rank adapters of this rank instead of the weights; 0 trains the weights.
+    pub lora_rank: usize,
+    /// Adapters are scaled by `lora_alpha / lora_rank`.
+    pub lora_alpha: f64,
+    /// The linear maps of a layer that get adapters.
+    pub target_modules: Vec<String>,
+}
+
+impl ModelConfig {
+    /// The adapters to train, if any.
+    pub fn lora(&self) -> Option<Lora> {
+        let Self { lora_rank: rank, lora_alpha: alpha, ref target_modules, .. } = *self;
+        (rank > 0).then(|| Lora { rank, alpha, target_modules: target_modules.clone() })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -219,6 +233,17 @@ When you know the answer, write it without explanation between <answer> and </an
 impl TrainerConfig {
     pub fn activations(&self) -> Activations {
         if self.gradient_checkpointing { Activations::Recomputed } else { Activations::Kept }
+    }
+}
+
+impl Default for ModelConfig {
+    fn default() -> Self {
+        Self {
+            path: PathBuf::new(),
+            lora_rank: 0,
+            lora_alpha: 16.0,
+            target_modules: Lora::MODULES.map(String::from).to_vec(),
+        }
     }
 }
 

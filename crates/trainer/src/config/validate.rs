@@ -2,6 +2,7 @@
 
 use super::error::ConfigError;
 use super::tree::Config;
+use rex_model::Lora;
 use std::path::{Path, PathBuf};
 
 impl Config {
@@ -21,6 +22,14 @@ impl Config {
         let not_negative =
             |key, value: f64| rule(value >= 0.0 && value.is_finite(), key, &value, "must not be negative");
 
+        positive("model.lora_alpha", self.model.lora_alpha)?;
+        let modules = &self.model.target_modules;
+        rule(
+            !modules.is_empty() && modules.iter().all(|module| Lora::MODULES.contains(&module.as_str())),
+            "model.target_modules",
+            &format!("{modules:?}"),
+            "must name some of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj",
+        )?;
         count("data.train_batch_size", self.data.train_batch_size)?;
         rule(
             self.data.prompt.contains("{question}"),

@@ -2,17 +2,19 @@
 
 use super::batch::{Learnt, learn};
 use super::stage::{Stage, stages};
-use crate::checkpoint;
-use crate::config::{Config, SftSource};
+use crate::checkpoint::{self, Weights};
+use crate::config::{Config, ModelConfig, SftSource};
 use crate::environment::Environment;
 use crate::error::TrainError;
 use crate::hopworld;
 use crate::metrics::{Metrics, MetricsLog};
-use crate::optimizer::{Optimizer, global_norm, number_parameters};
+use crate::optimizer::{Optimizer, global_norm};
+use crate::policy;
 use crate::run_dir::RunDir;
 use burn::tensor::Device;
 use rex_model::LoadedModel;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 use std::time::Instant;
 
 /// Everything that a supervised run holds in memory.
@@ -63,12 +65,12 @@ impl Sft {
     fn from_scratch(config: Config, device: &Device) -> Result<Self, TrainError> {
         let device = device.clone().autodiff();
         let model = match config.sft.source {
-            SftSource::Hopworld if config.model.path.as_os_str().is_empty() => {
+            SftSource::Hopworld if config.model == ModelConfig::default() => {
                 hopworld::model::untrained(config.trainer.seed, &device)
             }
             _ => rex_model::load(config.model_path()?, &device)?,
         };
-        Self::assemble(config, model, None)
+        Self::assemble(config, model, None, None)
     }
 
     /// The run in `trainer.run_dir`, from its newest checkpoint; from its start where it has none yet.
@@ -80,17 +82,24 @@ impl Sft {
         let Some(folder) = checkpoint::latest(&run)? else {
             return Self::from_scratch(config, device);
         };
-        let model = rex_model::load(&folder, &device.clone().autodiff())?;
-        let mut resumed = Self::assemble(config, model, Some(checkpoint::load_progress(&folder)?))?;
+        let weights = policy::weights(&config.model, &config.model.path, Some(&folder));
+        let model = rex_model::load(weights, &device.clone().autodiff())?;
+        let progress = checkpoint::load_progress(&folder)?;
+        let mut resumed = Self::assemble(config, model, Some(&folder), Some(progress))?;
         if resumed.progress.stage_step > 0 {
             checkpoint::load_optimizer(&folder, &mut resumed.optimizer)?;
         }
         Ok(resumed)
     }
 
-    fn assemble(config: Config, mut model: LoadedModel, done: Option<Progress>) -> Result<Self, TrainError> {
+    fn assemble(
+        config: Config,
+        mut model: LoadedModel,
+        checkpoint: Option<&Path>,
+        done: Option<Progress>,
+    ) -> Result<Self, TrainError> {
         let progress = done.unwrap_or_default();
-        model.decoder = number_parameters(model.decoder);
+        model.decoder = policy::prepare(model.decoder, &config, checkpoint)?;
         let environment = Environment::new(&config, &model)?;
         let stages = stages(&config, &model.tokenizer)?;
         let stage = &stages[progress.stage.min(stages.len() - 1)];
@@ -125,8 +134,9 @@ impl Sft {
             let finished = self.progress.stage == self.stages.len();
             if due || finished || !go_on {
                 let keep = self.config.trainer.max_checkpoints;
-                let Self { run, model, optimizer, progress, .. } = self;
-                checkpoint::save(run, model, optimizer, progress.step, progress, keep)?;
+                let Self { config, run, model, optimizer, progress, .. } = self;
+                let weights = Weights { model, config: &config.model };
+                checkpoint::save(run, weights, optimizer, progress.step, progress, keep)?;
             }
             if !go_on {
                 return Ok(finished);

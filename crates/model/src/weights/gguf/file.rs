@@ -88,7 +88,9 @@ impl<R: Read + Seek> Gguf<R> {
 }
 
 impl<R: Read + Seek> TensorSource for Gguf<R> {
-    const NAMING: Naming = Naming::Gguf;
+    fn naming(&self) -> Naming {
+        Naming::Gguf
+    }
 
     fn shapes(&self) -> &BTreeMap<String, Vec<usize>> {
         &self.shapes
