@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod objective;
 pub mod observer;
 pub mod optimizer;
+mod passes;
 mod policy;
 pub mod quantity;
 pub mod questions;

@@ -7,6 +7,7 @@ use crate::metrics::{Metrics, max_or_nan, mean};
 use crate::objective::Models;
 use crate::observer::{Observer, Phase};
 use crate::optimizer::global_norm;
+use crate::passes;
 use crate::rollout_log::{self, Learnt, Logged};
 use crate::sampler::{Draw, Event, Origin, Rollout, Task};
 use crate::step_metrics;
@@ -14,7 +15,7 @@ use crate::trainer::Trainer;
 use burn::optim::GradientsAccumulator;
 use rex_grpo::advantages::groups_without_spread;
 use rex_grpo::{BatchTotals, TokenRatio};
-use rex_model::Sampling;
+use rex_model::{Decoder, Sampling};
 use rex_rollout::Author;
 use std::time::Instant;
 
@@ -181,18 +182,20 @@ impl Trainer {
             .collect();
         let micro: Vec<Vec<Vec<&Row>>> =
             plan.iter().map(|rows| micro_batches(rows, self.config.trainer.micro_batch_tokens)).collect();
-        let passes = micro.iter().map(Vec::len).sum();
+        let total = micro.iter().map(Vec::len).sum();
         let mut done = 0;
         let mut updates = Updates::default();
         for (number, (rows, micro)) in plan.iter().zip(micro).enumerate() {
             let totals = BatchTotals::of(rows.iter().map(|row| row.loss_mask.as_slice()));
             let mut gradients = GradientsAccumulator::new();
             let (mut pg_loss, mut kl_loss) = (0.0, 0.0);
-            for rows in micro {
-                let policy = &self.model.decoder;
-                let activations = self.config.trainer.activations();
+            let policy = &self.model.decoder;
+            let activations = self.config.trainer.activations();
+            let evaluate = |policy: &Decoder, rows: &Vec<&Row>| {
                 let models = Models { policy, activations, reference: self.reference.as_ref() };
-                let part = self.objective.evaluate(models, &rows, batch.level, &totals);
+                self.objective.evaluate(models, rows, batch.level, &totals)
+            };
+            passes::run(policy, &micro, evaluate, |part| {
                 pg_loss += part.pg_loss;
                 kl_loss += part.kl_loss;
                 if number == 0 {
@@ -202,8 +205,8 @@ impl Trainer {
                 updates.tokens.extend(part.tokens);
                 gradients.accumulate(policy, part.gradients);
                 done += 1;
-                observer.progress(Phase::Update, done, passes);
-            }
+                observer.progress(Phase::Update, done, total);
+            });
             let gradients = gradients.grads();
             let norm = global_norm(&self.model.decoder, &gradients);
             updates.pg_loss.push(pg_loss);

@@ -2,6 +2,7 @@
 
 use super::example::Example;
 use crate::config::TrainerConfig;
+use crate::passes;
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{Tensor, TensorData};
 use rex_model::Decoder;
@@ -21,31 +22,39 @@ pub(super) struct Learnt {
 pub(super) fn learn(decoder: &Decoder, batch: &[Example], trainer: &TrainerConfig) -> Learnt {
     let targets: usize = batch.iter().map(Example::targets).sum();
     let total: f64 = batch.iter().flat_map(Example::weights).map(|&weight| f64::from(weight)).sum();
-    let mut gradients = GradientsAccumulator::new();
-    let (mut loss, mut known) = (0.0, 0);
-    for examples in passes(batch, trainer.micro_batch_tokens) {
+    let activations = trainer.activations();
+    let pass = |decoder: &Decoder, examples: &Vec<&Example>| {
         let rows: Vec<&[u32]> = examples.iter().map(|example| example.ids()).collect();
         let learnt: Vec<Vec<bool>> = examples.iter().map(|example| example.learnt().collect()).collect();
-        let pass = decoder.pass(&rows, &learnt, 1.0, trainer.activations());
+        let pass = decoder.pass(&rows, &learnt, 1.0, activations);
         let log_probs = pass.log_probs();
         let [rows, width] = log_probs.dims();
         let mut weights = vec![0.0; rows * width];
-        for (row, example) in weights.chunks_mut(width).zip(&examples) {
+        for (row, example) in weights.chunks_mut(width).zip(examples) {
             row[..example.ids().len()].copy_from_slice(example.weights());
         }
-        let values: Vec<f32> = log_probs.clone().into_data().try_to_vec().expect("log-probabilities are f32");
+        let device = log_probs.device();
+        let values: Vec<f32> = log_probs.into_data().try_to_vec().expect("log-probabilities are f32");
+        let (mut loss, mut known) = (0.0, 0);
         for (&value, &weight) in values.iter().zip(&weights).filter(|(_, weight)| **weight > 0.0) {
             loss -= f64::from(weight) * f64::from(value) / total;
             known += usize::from(value > 0.5f32.ln());
         }
-        let weights = Tensor::from_data(TensorData::new(weights, [rows, width]), &log_probs.device());
-        gradients.accumulate(decoder, pass.backward(weights.div_scalar(-total)));
-    }
+        let weights = Tensor::from_data(TensorData::new(weights, [rows, width]), &device);
+        (loss, known, pass.backward(weights.div_scalar(-total)))
+    };
+    let mut gradients = GradientsAccumulator::new();
+    let (mut loss, mut known) = (0.0, 0);
+    passes::run(decoder, &split(batch, trainer.micro_batch_tokens), pass, |part| {
+        loss += part.0;
+        known += part.1;
+        gradients.accumulate(decoder, part.2);
+    });
     Learnt { loss, accuracy: known as f64 / targets as f64, targets, gradients: gradients.grads() }
 }
 
 /// Examples of like length together.
-fn passes(batch: &[Example], tokens: usize) -> Vec<Vec<&Example>> {
+fn split(batch: &[Example], tokens: usize) -> Vec<Vec<&Example>> {
     let mut sorted: Vec<&Example> = batch.iter().collect();
     sorted.sort_by_key(|example| std::cmp::Reverse(example.ids().len()));
     let mut passes: Vec<Vec<&Example>> = Vec::new();
