@@ -1,60 +1,111 @@
-//! Tokens a second of a SmolLM2-135M-shaped decoder (random weights) on the CPU: decoding 8 rows that hold 64 tokens,
-//! prefill of 512 tokens, and forward and backward pass over 4 x 256 tokens with every token scored.
+//! The hot paths on the CPU, with random weights, for the shapes of Hopworld's model (0.9 M parameters) and of SmolLM2-135M:
+//! decoding 1, 8 and 32 rows that hold 64 tokens, prefill of 256 tokens, log-probabilities of 4 x 256 tokens, and a training
+//! pass (forward and backward) over as many. `scripts/bench` runs PyTorch on the same and puts both beside their floors.
 
 use std::hint::black_box;
 
 use burn::tensor::Device;
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use rex_model::{DecoderConfig, Engine, Job, RowId, Sampling};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use rex_model::{Activations, DecoderConfig, Engine, Job, RowId, Sampling};
 
-const SMOLLM2_135M: &str = r#"{"model_type": "llama", "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536,
-    "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "tie_word_embeddings": true,
-    "rope_theta": 100000, "max_position_embeddings": 8192}"#;
+const SHAPES: [(&str, &str); 2] = [
+    (
+        "0.9M",
+        r#"{"model_type": "qwen2", "vocab_size": 205, "hidden_size": 128, "intermediate_size": 344,
+            "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4, "tie_word_embeddings": true,
+            "rope_theta": 10000, "max_position_embeddings": 1024}"#,
+    ),
+    (
+        "135M",
+        r#"{"model_type": "llama", "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536,
+            "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "tie_word_embeddings": true,
+            "rope_theta": 100000, "max_position_embeddings": 8192}"#,
+    ),
+];
 
-fn tokens(n: u32) -> Vec<u32> {
-    (0..n).map(|t| t * 7919 % 49152).collect()
+const HELD: usize = 64;
+const PREFILL: usize = 256;
+const ROWS: usize = 4;
+
+fn tokens(config: &DecoderConfig, n: usize) -> Vec<u32> {
+    (0..n).map(|t| (t * 7919 % config.vocab_size) as u32).collect()
+}
+
+fn shapes() -> impl Iterator<Item = (&'static str, DecoderConfig)> {
+    SHAPES.iter().map(|(name, json)| (*name, DecoderConfig::from_hf(json).expect("a valid configuration")))
 }
 
 fn generation(c: &mut Criterion) {
-    let config = DecoderConfig::from_hf(SMOLLM2_135M).expect("a valid configuration");
-    let decoder = config.init(&Device::flex());
-    let mut group = c.benchmark_group("generation");
+    let mut group = c.benchmark_group("decode");
     group.sample_size(10);
+    for (name, config) in shapes() {
+        let decoder = config.init(&Device::flex());
+        let prompt = tokens(&config, HELD + 1);
+        for rows in [1, 8, 32] {
+            group.throughput(Throughput::Elements(rows));
+            group.bench_function(BenchmarkId::new(name, rows), |b| {
+                let mut engine = Engine::new(&decoder, Sampling::Temperature(1.0));
+                let open: Vec<RowId> = (0..rows).map(|_| engine.open()).collect();
+                let prefill =
+                    |row: &RowId| Job { row: *row, tokens: &prompt[..HELD], score: false, draw: None };
+                engine.advance(&open.iter().map(prefill).collect::<Vec<_>>());
+                let decode =
+                    |row: &RowId| Job { row: *row, tokens: &prompt[HELD..], score: false, draw: Some(0.5) };
+                let jobs: Vec<Job<'_>> = open.iter().map(decode).collect();
+                b.iter(|| black_box(engine.advance(&jobs)));
+            });
+        }
+    }
+    group.finish();
 
-    let prompt = tokens(512);
-    group.throughput(Throughput::Elements(512));
-    group.bench_function("prefill 512", |b| {
-        let mut engine = Engine::new(&decoder, Sampling::Temperature(1.0));
-        b.iter(|| {
-            let row = engine.open();
-            black_box(engine.advance(&[Job { row, tokens: &prompt, score: false, draw: Some(0.5) }]));
-            engine.close(row);
+    let mut group = c.benchmark_group("prefill");
+    group.sample_size(10).throughput(Throughput::Elements(PREFILL as u64));
+    for (name, config) in shapes() {
+        let decoder = config.init(&Device::flex());
+        let prompt = tokens(&config, PREFILL);
+        group.bench_function(BenchmarkId::new(name, PREFILL), |b| {
+            let mut engine = Engine::new(&decoder, Sampling::Temperature(1.0));
+            b.iter(|| {
+                let row = engine.open();
+                black_box(engine.advance(&[Job { row, tokens: &prompt, score: false, draw: Some(0.5) }]));
+                engine.close(row);
+            });
         });
-    });
-
-    group.throughput(Throughput::Elements(8));
-    group.bench_function("decode 8 rows", |b| {
-        let mut engine = Engine::new(&decoder, Sampling::Temperature(1.0));
-        let prompts: Vec<RowId> = (0..8).map(|_| engine.open()).collect();
-        let prefill = |row: &RowId| Job { row: *row, tokens: &prompt[..64], score: false, draw: None };
-        engine.advance(&prompts.iter().map(prefill).collect::<Vec<_>>());
-        let decode = |row: &RowId| Job { row: *row, tokens: &prompt[64..65], score: false, draw: Some(0.5) };
-        let jobs: Vec<Job<'_>> = prompts.iter().map(decode).collect();
-        b.iter(|| black_box(engine.advance(&jobs)));
-    });
+    }
 }
 
 fn training(c: &mut Criterion) {
-    let config = DecoderConfig::from_hf(SMOLLM2_135M).expect("a valid configuration");
-    let decoder = config.init(&Device::flex().autodiff());
-    let row = tokens(256);
-    let score: Vec<Vec<bool>> = vec![(0..256).map(|t| t > 0).collect(); 4];
-    let mut group = c.benchmark_group("training");
-    group.sample_size(10).throughput(Throughput::Elements(4 * 256));
-    group.bench_function("forward and backward 4 x 256", |b| {
-        let rows: Vec<&[u32]> = vec![&row; 4];
-        b.iter(|| decoder.log_probs(&rows, &score, 1.0).sum().backward());
-    });
+    let score: Vec<Vec<bool>> = vec![(0..PREFILL).map(|t| t > 0).collect(); ROWS];
+    for (group, activations) in [
+        ("log_probs", None),
+        ("train", Some(Activations::Kept)),
+        ("train_recomputed", Some(Activations::Recomputed)),
+    ] {
+        let mut group = c.benchmark_group(group);
+        group.sample_size(10).throughput(Throughput::Elements((ROWS * PREFILL) as u64));
+        for (name, config) in shapes() {
+            let row = tokens(&config, PREFILL);
+            let rows: Vec<&[u32]> = vec![&row; ROWS];
+            let id = BenchmarkId::new(name, ROWS * PREFILL);
+            match activations {
+                None => {
+                    let decoder = config.init(&Device::flex());
+                    group
+                        .bench_function(id, |b| b.iter(|| decoder.log_probs(&rows, &score, 1.0).into_data()));
+                }
+                Some(activations) => {
+                    let decoder = config.init(&Device::flex().autodiff());
+                    group.bench_function(id, |b| {
+                        b.iter(|| {
+                            let pass = decoder.pass(&rows, &score, 1.0, activations);
+                            let slopes = pass.log_probs().ones_like();
+                            black_box(pass.backward(slopes))
+                        });
+                    });
+                }
+            }
+        }
+    }
 }
 
 criterion_group!(benches, generation, training);
