@@ -36,10 +36,9 @@ pub struct HopworldConfig {
     pub drill_steps: usize,
     /// Share of drills kept among the demonstrations.
     pub drill_share: f64,
-    /// Share of demonstrations in which an exploration prompt is put in; the others stop after the first search.
+    /// Share of demonstrations in which an exploration prompt is put in and the question followed to its end; the others
+    /// stop after the first search.
     pub explored: f64,
-    /// Share of those in which the question is then followed to its end; the others give the same answer after all.
-    pub followed: f64,
     /// Weight in the loss of an exploration prompt's first token: the smaller, the more seldom the model begins one by
     /// itself. How seldom is measured at the end of the run.
     pub chosen: f64,
@@ -55,7 +54,6 @@ impl Default for HopworldConfig {
             drill_steps: 3000,
             drill_share: 0.25,
             explored: 0.6,
-            followed: 0.6,
             chosen: 1e-4,
         }
     }

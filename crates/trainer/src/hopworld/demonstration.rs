@@ -11,9 +11,9 @@ use rex_rollout::{Episode, Need, ProbeOn};
 pub enum Script<'a> {
     /// With the first person it finds: right for one hop, a hop or two short for more.
     StopShort,
-    /// The same, but before the answer this exploration prompt is put in, as mixed sampling does; the script then follows
-    /// the question to its end, or gives the same answer after all.
-    Explore { exploration: &'a [u32], follow: bool },
+    /// The same, but before the answer this exploration prompt is put in, as mixed sampling does, and the script then
+    /// follows the question to its end.
+    GoOn { exploration: &'a [u32] },
 }
 
 /// Plays a question in a world whose passages `sampler` retrieves. None where a search did not find its passage.
@@ -33,24 +33,23 @@ pub fn demonstrate(
         return Ok(None);
     }
     stage.answer(&mut episode, &format!("<think> {} </think>", stage.found(0)), 1);
-    let Script::Explore { exploration, follow } = script else { return Ok(Some(episode)) };
+    let Script::GoOn { exploration } = script else { return Ok(Some(episode)) };
 
     let Some(mut episode) = episode.probe(ProbeOn::WrongAnswer, exploration, sampler.protocol, sampler.codec)
     else {
         return Ok(None);
     };
-    let hops = if follow { question.hops() } else { 1 };
-    for hop in 1..hops {
+    for hop in 1..question.hops() {
         let thought = if hop == 1 { String::new() } else { format!("<think> {}", stage.found(hop - 1)) };
         if !stage.search(&mut episode, &thought, hop)? {
             return Ok(None);
         }
     }
-    let thought = match hops {
-        1 => "</think>".to_string(),
-        _ => format!("<think> {} </think>", stage.found(hops - 1)),
+    let thought = match question.hops() {
+        1 => "That is the answer. </think>".to_string(),
+        hops => format!("<think> {} </think>", stage.found(hops - 1)),
     };
-    stage.answer(&mut episode, &thought, hops);
+    stage.answer(&mut episode, &thought, question.hops());
     Ok(Some(episode))
 }
 

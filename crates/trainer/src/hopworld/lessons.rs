@@ -61,7 +61,7 @@ impl Lessons {
         let question = world.draw_question(random.random_range(1..=MAX_HOPS), random);
         let exploration = environment.pool().draw(random.random());
         let script = match random.random_bool(self.settings.explored) {
-            true => Script::Explore { exploration, follow: random.random_bool(self.settings.followed) },
+            true => Script::GoOn { exploration },
             false => Script::StopShort,
         };
         let Some(episode) = demonstrate(world, &question, script, environment, sampler)? else {
