@@ -53,6 +53,17 @@ pub enum RopeScaling {
         high_freq_factor: f64,
         original_max_position_embeddings: usize,
     },
+    /// YaRN (Peng et al., arXiv 2309.00071): frequencies that turn more than `beta_fast` times in
+    /// `original_max_position_embeddings` tokens stay, those that turn fewer than `beta_slow` times are divided by `factor`, a
+    /// ramp lies between, and queries and keys are both multiplied by `attention_factor` (`_compute_yarn_parameters` in
+    /// transformers).
+    Yarn {
+        factor: f64,
+        beta_fast: f64,
+        beta_slow: f64,
+        attention_factor: f64,
+        original_max_position_embeddings: usize,
+    },
 }
 
 /// Why a model configuration is refused.
@@ -106,12 +117,27 @@ impl DecoderConfig {
             return Err(ConfigError::invalid("num_key_value_heads", self.num_key_value_heads, expected));
         }
         let mut reals = vec![("rms_norm_eps", self.rms_norm_eps), ("rope_theta", self.rope_theta)];
-        if let Some(RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, .. }) = self.rope_scaling
-        {
-            reals.extend([("factor", factor), ("low_freq_factor", low_freq_factor)]);
-            if high_freq_factor.partial_cmp(&low_freq_factor) != Some(std::cmp::Ordering::Greater) {
-                let expected = format!("it must exceed low_freq_factor = {low_freq_factor}");
-                return Err(ConfigError::invalid("high_freq_factor", high_freq_factor, expected));
+        let exceeds = |(larger, large): (&str, f64), (smaller, small): (&str, f64)| {
+            if large.partial_cmp(&small) != Some(std::cmp::Ordering::Greater) {
+                return Err(ConfigError::invalid(
+                    larger,
+                    large,
+                    format!("it must exceed {smaller} = {small}"),
+                ));
+            }
+            Ok(())
+        };
+        match self.rope_scaling {
+            None => {}
+            Some(RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, .. }) => {
+                exceeds(("high_freq_factor", high_freq_factor), ("low_freq_factor", low_freq_factor))?;
+                reals.extend([("factor", factor), ("low_freq_factor", low_freq_factor)]);
+            }
+            Some(RopeScaling::Yarn { factor, beta_fast, beta_slow, attention_factor, .. }) => {
+                exceeds(("beta_fast", beta_fast), ("beta_slow", beta_slow))?;
+                let positive =
+                    [("factor", factor), ("beta_slow", beta_slow), ("attention_factor", attention_factor)];
+                reals.extend(positive);
             }
         }
         for (field, value) in reals {
@@ -189,9 +215,11 @@ mod tests {
     fn to_hf_reads_back_as_the_same_decoder() {
         let scaling = r#", "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
             "high_freq_factor": 4.0, "original_max_position_embeddings": 32}"#;
+        let yarn = r#", "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16}"#;
         for fields in [
             "",
             scaling,
+            yarn,
             r#", "attention_bias": true, "tie_word_embeddings": true, "bos_token_id": 1, "eos_token_id": [2, 3]"#,
             r#", "model_type": "qwen2", "rms_norm_eps": 1e-5"#,
             r#", "model_type": "qwen3", "head_dim": 8, "num_key_value_heads": 2, "attention_bias": true"#,
@@ -227,7 +255,10 @@ mod tests {
             (r#", "hidden_act": "gelu""#, ["hidden_act", "gelu"]),
             (r#", "mlp_bias": true"#, ["mlp_bias", "true"]),
             (r#", "rms_norm_eps": -1.0"#, ["rms_norm_eps", "-1"]),
-            (r#", "rope_scaling": {"rope_type": "yarn"}"#, ["rope_type", "yarn"]),
+            (r#", "rope_scaling": {"rope_type": "longrope"}"#, ["rope_type", "longrope"]),
+            (r#", "rope_scaling": {"rope_type": "yarn"}"#, ["factor", "missing"]),
+            (r#", "rope_scaling": {"rope_type": "yarn", "factor": 4, "mscale": 0.7}"#, ["mscale", "0.7"]),
+            (r#", "rope_scaling": {"rope_type": "yarn", "factor": 4, "beta_slow": 50}"#, ["beta_fast", "50"]),
             (r#", "rope_scaling": {"rope_type": "llama3"}"#, ["factor", "missing"]),
             (r#", "rope_parameters": {"partial_rotary_factor": 0.5}"#, ["partial_rotary_factor", "0.5"]),
             (

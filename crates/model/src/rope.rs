@@ -13,6 +13,8 @@ use crate::config::{DecoderConfig, RopeScaling};
 pub struct Rope {
     /// `[head_dim / 2]`, radians a token; f32 whatever the model's precision.
     frequencies: Tensor<1>,
+    /// Queries and keys are scaled by this.
+    attention_factor: f64,
 }
 
 /// The rotation at the positions of one forward pass; every layer uses it.
@@ -27,7 +29,11 @@ impl Rope {
     pub(crate) fn init(config: &DecoderConfig, device: &Device) -> Self {
         let frequencies: Vec<f32> = rope_frequencies(config).into_iter().map(|f| f as f32).collect();
         let data = TensorData::new(frequencies, [config.head_dim / 2]);
-        Self { frequencies: Tensor::from_data(data, (device, DType::F32)) }
+        let attention_factor = match config.rope_scaling {
+            Some(RopeScaling::Yarn { attention_factor, .. }) => attention_factor,
+            None | Some(RopeScaling::Llama3 { .. }) => 1.0,
+        };
+        Self { frequencies: Tensor::from_data(data, (device, DType::F32)), attention_factor }
     }
 
     /// The rotation at `positions` `[rows or 1, width]` (f32).
@@ -35,7 +41,11 @@ impl Rope {
         let [rows, width] = positions.dims();
         let frequencies = self.frequencies.clone().unsqueeze::<4>();
         let angles = positions.reshape([rows, width, 1, 1]) * frequencies;
-        Rotation { cos: angles.clone().cos(), sin: angles.sin() }
+        let scaled = |part: Tensor<4>| match self.attention_factor {
+            1.0 => part,
+            factor => part * factor,
+        };
+        Rotation { cos: scaled(angles.clone().cos()), sin: scaled(angles.sin()) }
     }
 }
 
@@ -74,5 +84,22 @@ pub fn rope_frequencies(config: &DecoderConfig) -> Vec<f64> {
                 keep * frequency + (1.0 - keep) * frequency / factor
             })
             .collect(),
+        Some(RopeScaling::Yarn {
+            factor, beta_fast, beta_slow, original_max_position_embeddings, ..
+        }) => {
+            // The component that turns so often over the original context.
+            let component = |turns: f64| {
+                dim * (original_max_position_embeddings as f64 / (turns * 2.0 * PI)).ln()
+                    / (2.0 * config.rope_theta.ln())
+            };
+            let first = component(beta_fast).floor().max(0.0);
+            let last = component(beta_slow).ceil().min(dim - 1.0);
+            let width = if first == last { 0.001 } else { last - first };
+            let stretched = plain.enumerate().map(|(i, frequency)| {
+                let stretch = ((i as f64 - first) / width).clamp(0.0, 1.0);
+                stretch * frequency / factor + (1.0 - stretch) * frequency
+            });
+            stretched.collect()
+        }
     }
 }

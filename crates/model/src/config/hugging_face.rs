@@ -12,7 +12,7 @@ impl DecoderConfig {
     ///
     /// # Errors
     /// On fields that are missing, of the wrong type or out of range, and on features that the decoder lacks:
-    /// other activations than SiLU, sliding windows, other rotary scalings than `llama3`, quantised weights.
+    /// other activations than SiLU, sliding windows, other rotary scalings than `llama3` and `yarn`, quantised weights.
     pub fn from_hf(config_json: &str) -> Result<Self, ConfigError> {
         let root: Map<String, Value> = serde_json::from_str(config_json)?;
         let root = Fields(&root);
@@ -82,22 +82,34 @@ impl DecoderConfig {
             Family::Qwen2 => ("qwen2", "Qwen2ForCausalLM"),
             Family::Qwen3 => ("qwen3", "Qwen3ForCausalLM"),
         };
-        let rope_scaling = self.rope_scaling.map(
-            |RopeScaling::Llama3 {
-                 factor,
-                 low_freq_factor,
-                 high_freq_factor,
-                 original_max_position_embeddings,
-             }| {
-                json!({
-                    "rope_type": "llama3",
-                    "factor": factor,
-                    "low_freq_factor": low_freq_factor,
-                    "high_freq_factor": high_freq_factor,
-                    "original_max_position_embeddings": original_max_position_embeddings,
-                })
-            },
-        );
+        let rope_scaling = self.rope_scaling.map(|scaling| match scaling {
+            RopeScaling::Llama3 {
+                factor,
+                low_freq_factor,
+                high_freq_factor,
+                original_max_position_embeddings,
+            } => json!({
+                "rope_type": "llama3",
+                "factor": factor,
+                "low_freq_factor": low_freq_factor,
+                "high_freq_factor": high_freq_factor,
+                "original_max_position_embeddings": original_max_position_embeddings,
+            }),
+            RopeScaling::Yarn {
+                factor,
+                beta_fast,
+                beta_slow,
+                attention_factor,
+                original_max_position_embeddings,
+            } => json!({
+                "rope_type": "yarn",
+                "factor": factor,
+                "beta_fast": beta_fast,
+                "beta_slow": beta_slow,
+                "attention_factor": attention_factor,
+                "original_max_position_embeddings": original_max_position_embeddings,
+            }),
+        });
         let mut config = json!({
             "architectures": [architecture],
             "model_type": model_type,
@@ -176,9 +188,40 @@ fn rope(root: &Fields) -> Result<(f64, Option<RopeScaling>), ConfigError> {
             high_freq_factor: real("high_freq_factor")?,
             original_max_position_embeddings: object.size("original_max_position_embeddings")?,
         }),
-        Some(other) => return Err(ConfigError::invalid("rope_type", other, "supported: default, llama3")),
+        Some("yarn") => Some(yarn(&object, root)?),
+        Some(other) => {
+            return Err(ConfigError::invalid("rope_type", other, "supported: default, llama3, yarn"));
+        }
     };
     Ok((theta, scaling))
+}
+
+/// The defaults are those of transformers.
+fn yarn(object: &Fields, root: &Fields) -> Result<RopeScaling, ConfigError> {
+    for field in ["mscale", "mscale_all_dim"] {
+        if let Some(value) = object.number(field)? {
+            return Err(ConfigError::invalid(field, value, "only attention_factor is supported"));
+        }
+    }
+    if object.flag("truncate")? == Some(false) {
+        return Err(ConfigError::invalid("truncate", false, "only true is supported"));
+    }
+    let factor = object.number("factor")?.ok_or_else(|| missing("factor"))?;
+    let original = object.optional_size("original_max_position_embeddings")?;
+    Ok(RopeScaling::Yarn {
+        factor,
+        beta_fast: object.number("beta_fast")?.unwrap_or(32.0),
+        beta_slow: object.number("beta_slow")?.unwrap_or(1.0),
+        attention_factor: object.number("attention_factor")?.unwrap_or(if factor > 1.0 {
+            0.1 * factor.ln() + 1.0
+        } else {
+            1.0
+        }),
+        original_max_position_embeddings: match original {
+            Some(original) => original,
+            None => root.size("max_position_embeddings")?,
+        },
+    })
 }
 
 const DEFAULT_ROPE_THETA: f64 = 10_000.0;
