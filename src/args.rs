@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::{ask, compare, doctor, eval, export, index, report, sft, train, world};
+use crate::commands::{ask, compare, doctor, eval, export, index, report, serve, sft, train, world};
 use crate::hopworld;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -43,6 +43,8 @@ pub enum Command {
     Ask(ask::AskArgs),
     /// Build and search a BM25 index
     Index(index::IndexArgs),
+    /// Serve an index over HTTP, as Search-R1's retrieval servers do
+    Serve(serve::ServeArgs),
     /// Train under several algorithms and seeds, and compare them
     Compare(compare::CompareArgs),
     /// Write a run's newest checkpoint as a Hugging Face folder

@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod device;
 mod hopworld;
+mod server;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         Command::Eval(args) => commands::eval::run(args, output),
         Command::Ask(args) => commands::ask::run(args, output),
         Command::Index(args) => commands::index::run(args, output),
+        Command::Serve(args) => commands::serve::run(args, output),
         Command::Compare(args) => commands::compare::run(args, output),
         Command::Export(args) => commands::export::run(args, output),
         Command::Report(args) => commands::report::run(args, output),

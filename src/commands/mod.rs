@@ -9,6 +9,7 @@ pub mod index;
 mod interrupt;
 mod progress;
 pub mod report;
+pub mod serve;
 pub mod sft;
 mod summary;
 pub mod train;

@@ -1,11 +1,13 @@
-//! A decoder-only transformer on Burn: one decoder for Llama, Qwen2 and Qwen3, its checkpoints and its tokenizer.
+//! A decoder-only transformer on Burn: one decoder for Llama, Qwen2 and Qwen3, its checkpoints and its tokenizer; and the
+//! sentence encoders that search by meaning.
 //!
-//! Start with [`DecoderConfig`], the shape of a model.
+//! Start with [`DecoderConfig`], the shape of a model, or [`SentenceEncoder`].
 
 mod attention;
 mod cache;
 mod config;
 mod decoder;
+mod encoder;
 mod engine;
 mod log_probs;
 mod lora;
@@ -21,6 +23,7 @@ pub use attention::Attention;
 pub use cache::{Cache, Extension, RowId};
 pub use config::{ConfigError, DecoderConfig, Family, RopeScaling};
 pub use decoder::{Decoder, Layer};
+pub use encoder::{Bert, EncoderConfig, Pooling, SentenceEncoder, TextKind};
 pub use engine::{Advance, Drawn, Engine, Job, TokenCounts};
 pub use lora::Lora;
 pub use mlp::Mlp;

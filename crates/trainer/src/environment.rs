@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::data::{Question, read_corpus};
 use crate::error::TrainError;
+use crate::retrieval;
 use crate::sampler::{ProbeStart, Probing, Sampler, Task};
 use rex_model::{LoadedModel, Tokenizer};
 use rex_rollout::retrieval::Bm25Index;
@@ -118,11 +119,15 @@ impl Environment {
 
 fn retriever(config: &Config) -> Result<Box<dyn Retriever>, TrainError> {
     let settings = &config.retriever;
+    if !settings.url.is_empty() {
+        return Ok(retrieval::connect(settings)?);
+    }
     if let Some(folder) = &settings.index {
         return Ok(Box::new(Bm25Index::open(folder)?));
     }
     if settings.corpus.is_empty() {
-        let hint = "name corpus files (JSONL), or an index made by `rex index build` as retriever.index";
+        let hint = "name corpus files (JSONL), an index made by `rex index build` as retriever.index, or a server as \
+                    retriever.url";
         return Err(TrainError::Missing { key: "retriever.corpus", hint });
     }
     Ok(Box::new(Bm25Index::in_memory(read_corpus(&settings.corpus)?)?))

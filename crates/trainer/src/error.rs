@@ -37,6 +37,8 @@ pub enum TrainError {
     Retrieval(#[from] rex_rollout::RetrievalError),
     #[error(transparent)]
     Index(#[from] rex_rollout::retrieval::IndexError),
+    #[error("too many answers to look for in the corpus: {0}")]
+    Answers(aho_corasick::BuildError),
     #[error(transparent)]
     Pool(#[from] rex_rollout::PoolError),
     #[error("`{key}` is not set: {hint}")]

@@ -1,6 +1,7 @@
 //! The REX-RAG training loop: native, with files and a clock, around the three crates that have neither.
 //!
-//! Reading order: [`config`], the experiment file; [`data`], questions and corpora; [`environment`], what the policy acts in;
+//! Reading order: [`config`], the experiment file; [`data`], questions and corpora; [`retrieval`], search over the network;
+//! [`environment`], what the policy acts in;
 //! [`sampler`], which drives a step's episodes; `step`, the story of one training step; [`batch`] and [`objective`], from
 //! transcripts to the loss; [`trainer`], the run; [`checkpoint`], [`metrics`] and [`run_dir`], what is left of it;
 //! [`warnings`] and [`report`], what to make of that; [`history`], a run read back, and [`compare`], several of them side by
@@ -13,6 +14,7 @@ mod bytes;
 pub mod checkpoint;
 pub mod compare;
 pub mod config;
+pub mod coverage;
 pub mod data;
 pub mod environment;
 mod error;
@@ -28,6 +30,7 @@ mod policy;
 pub mod quantity;
 pub mod questions;
 pub mod report;
+pub mod retrieval;
 pub mod rollout_log;
 pub mod run_dir;
 pub mod sampler;

@@ -8,9 +8,9 @@
 //! | `norm.weight`                   | `model.norm.weight`                   | `output_norm.weight`     |
 //! | `lm_head.weight`                | `lm_head.weight`                      | `output.weight`          |
 //!
-//! The decoder's fields carry the names of Hugging Face; GGUF has names of its own, all in [`GGUF_NAMES`]. PEFT names the
-//! adapters alone: `layers.N.self_attn.q_proj.weight.lora.a` is
-//! `base_model.model.model.layers.N.self_attn.q_proj.lora_A.weight`.
+//! The decoder's fields carry the names of Hugging Face; GGUF has names of its own, all in [`GGUF_NAMES`]. Those of BERT,
+//! which has no place for them in a Rust struct (`attention.self`), are in [`BERT_NAMES`]. PEFT names the adapters alone:
+//! `layers.N.self_attn.q_proj.weight.lora.a` is `base_model.model.model.layers.N.self_attn.q_proj.lora_A.weight`.
 
 /// Whose names a checkpoint uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,7 @@ pub(crate) enum Naming {
     Gguf,
     /// The adapters, and nothing else, have names.
     Peft,
+    Bert,
 }
 
 /// Module of the decoder, without `layers.N.` -> module in a GGUF file, without `blk.N.`.
@@ -37,6 +38,22 @@ const GGUF_NAMES: [(&str, &str); 14] = [
     ("mlp.down_proj", "ffn_down"),
     ("norm", "output_norm"),
     ("lm_head", "output"),
+];
+
+/// Module of the encoder, without `layers.N.` -> module in a BERT checkpoint, without `encoder.layer.N.`.
+const BERT_NAMES: [(&str, &str); 12] = [
+    ("word_embeddings", "embeddings.word_embeddings"),
+    ("position_embeddings", "embeddings.position_embeddings"),
+    ("token_type_embeddings", "embeddings.token_type_embeddings"),
+    ("norm", "embeddings.LayerNorm"),
+    ("query", "attention.self.query"),
+    ("key", "attention.self.key"),
+    ("value", "attention.self.value"),
+    ("attention_output", "attention.output.dense"),
+    ("attention_norm", "attention.output.LayerNorm"),
+    ("intermediate", "intermediate.dense"),
+    ("output", "output.dense"),
+    ("output_norm", "output.LayerNorm"),
 ];
 
 /// The way from the decoder to one of its parameters, kept while a module is visited or mapped.
@@ -83,17 +100,13 @@ impl Naming {
             }),
             _ if adapter.is_some() => None,
             Self::HuggingFace => Some(Self::module(parameter)),
-            Self::Gguf => {
-                let layer = parameter.strip_prefix("layers.").and_then(|rest| rest.split_once('.'));
-                let (block, parameter) = match layer {
-                    Some((layer, parameter)) => (format!("blk.{layer}."), parameter),
-                    None => (String::new(), parameter),
-                };
-                let (module, kind) = parameter.rsplit_once('.').expect("a module and `weight` or `bias`");
-                let entry = GGUF_NAMES.iter().find(|(decoder, _)| *decoder == module);
-                let (_, gguf) = entry.expect("GGUF_NAMES lists every module of the decoder");
-                Some(format!("{block}{gguf}.{kind}"))
-            }
+            Self::Gguf => Some(renamed(parameter, "blk", &GGUF_NAMES)),
+            // Burn's layer norm calls its parameters gamma and beta.
+            Self::Bert => Some(
+                renamed(parameter, "encoder.layer", &BERT_NAMES)
+                    .replace("LayerNorm.gamma", "LayerNorm.weight")
+                    .replace("LayerNorm.beta", "LayerNorm.bias"),
+            ),
         }
     }
 
@@ -112,8 +125,25 @@ impl Naming {
             Self::HuggingFace => name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq"),
             Self::Gguf => name == "rope_freqs.weight",
             Self::Peft => false,
+            // The pooler and the heads of pre-training are no part of a sentence encoder.
+            Self::Bert => {
+                name == "embeddings.position_ids" || name.starts_with("pooler.") || name.starts_with("cls.")
+            }
         }
     }
+}
+
+/// `layers.N.MODULE.KIND` as `{block}.N.NAME.KIND`, and `MODULE.KIND` as `NAME.KIND`.
+fn renamed(parameter: &str, block: &str, names: &[(&str, &str)]) -> String {
+    let layer = parameter.strip_prefix("layers.").and_then(|rest| rest.split_once('.'));
+    let (block, parameter) = match layer {
+        Some((layer, parameter)) => (format!("{block}.{layer}."), parameter),
+        None => (String::new(), parameter),
+    };
+    let (module, kind) = parameter.rsplit_once('.').expect("a module and `weight` or `bias`");
+    let entry = names.iter().find(|(ours, _)| *ours == module);
+    let (_, theirs) = entry.expect("the table lists every module");
+    format!("{block}{theirs}.{kind}")
 }
 
 #[cfg(test)]
@@ -141,6 +171,13 @@ mod tests {
             assert_eq!(Naming::HuggingFace.name(parameter).as_deref(), Some(hugging_face));
             assert_eq!(Naming::Gguf.name(parameter).as_deref(), Some(gguf));
             assert_eq!(Naming::Peft.name(parameter), None);
+        }
+        for (parameter, bert) in [
+            ("norm.gamma", "embeddings.LayerNorm.weight"),
+            ("layers.0.query.weight", "encoder.layer.0.attention.self.query.weight"),
+            ("layers.11.output_norm.beta", "encoder.layer.11.output.LayerNorm.bias"),
+        ] {
+            assert_eq!(Naming::Bert.name(parameter).as_deref(), Some(bert));
         }
     }
 

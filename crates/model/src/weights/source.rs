@@ -1,4 +1,4 @@
-//! From named tensors to the parameters of a decoder.
+//! From named tensors to the parameters of a module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,6 @@ use super::{
     WeightsError,
     names::{ModulePath, Naming},
 };
-use crate::decoder::Decoder;
 
 /// Tensors by their checkpoint name, read one at a time so that no second copy of the model is ever in memory.
 pub(crate) trait TensorSource {
@@ -28,11 +27,11 @@ pub(crate) trait TensorSource {
     fn files(&self) -> String;
 }
 
-/// Replaces every parameter of `decoder` that the source's naming knows by the tensor of its name; parameters that were
-/// not initialised yet never are.
-pub(crate) fn fill<S: TensorSource>(decoder: Decoder, source: &mut S) -> Result<Decoder, WeightsError> {
+/// Replaces every parameter of `module` that the source's naming knows by the tensor of its name; parameters that were not
+/// initialised yet never are.
+pub(crate) fn fill<M: Module, S: TensorSource>(module: M, source: &mut S) -> Result<M, WeightsError> {
     let mut filler = Filler { source, path: ModulePath::default(), used: BTreeSet::new(), error: None };
-    let decoder = decoder.map(&mut filler);
+    let module = module.map(&mut filler);
     let Filler { used, error, .. } = filler;
     if let Some(error) = error {
         return Err(error);
@@ -46,7 +45,7 @@ pub(crate) fn fill<S: TensorSource>(decoder: Decoder, source: &mut S) -> Result<
             if unexpected.len() > 5 { format!(" and {} more", unexpected.len() - 5) } else { String::new() };
         return Err(WeightsError::UnexpectedTensors { names: shown + &more, files: source.files() });
     }
-    Ok(decoder)
+    Ok(module)
 }
 
 struct Filler<'s, S> {

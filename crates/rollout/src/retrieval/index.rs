@@ -1,6 +1,8 @@
 //! The BM25 index: opened from a folder or from memory, searched from any thread.
 
 use super::{Document, IndexError, Passage, RetrievalError, Retriever, analyzer, bm25, schema};
+#[cfg(not(target_family = "wasm"))]
+use rayon::prelude::*;
 use std::sync::Arc;
 use tantivy::columnar::ColumnValues;
 use tantivy::directory::RamDirectory;
@@ -23,6 +25,15 @@ pub struct Bm25Index {
     segments: Vec<Segment>,
     /// Named in messages: the folder, or "memory".
     place: String,
+}
+
+/// Numbers about an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Statistics {
+    pub passages: u64,
+    pub segments: usize,
+    /// Terms of all passages, repeated ones counted as often as they occur.
+    pub terms: u64,
 }
 
 /// tantivy's readers of one part of the index.
@@ -93,6 +104,24 @@ impl Bm25Index {
         hits.into_iter().map(|hit| Ok(self.passage(hit)?)).collect()
     }
 
+    /// What the index holds.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            passages: self.len(),
+            segments: self.segments.len(),
+            terms: self.segments.iter().map(|segment| segment.terms.total_num_tokens()).sum(),
+        }
+    }
+
+    /// Every passage, in no particular order.
+    pub fn documents(&self) -> impl Iterator<Item = Result<Document, IndexError>> {
+        let stored = self.segments.iter().flat_map(|segment| segment.documents.iter(None));
+        stored.map(|stored: tantivy::Result<TantivyDocument>| {
+            let stored = stored.map_err(|error| self.damaged(error))?;
+            self.fields.decode(&stored).ok_or_else(|| self.damaged("a document without id or contents"))
+        })
+    }
+
     fn passage(&self, hit: bm25::Hit) -> Result<Passage, IndexError> {
         let stored: TantivyDocument =
             self.segments[hit.segment].documents.get(hit.doc).map_err(|error| self.damaged(error))?;
@@ -119,20 +148,7 @@ impl Retriever for Bm25Index {
     /// Answers the queries on all cores.
     #[cfg(not(target_family = "wasm"))]
     fn retrieve(&self, queries: &[&str], topk: usize) -> Result<Vec<Vec<Passage>>, RetrievalError> {
-        let search = |queries: &[&str]| -> Result<Vec<_>, _> {
-            queries.iter().map(|query| self.search(query, topk)).collect()
-        };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = queries.len().div_ceil(cores).max(1);
-        std::thread::scope(|scope| {
-            let workers: Vec<_> =
-                queries.chunks(share).map(|share| scope.spawn(move || search(share))).collect();
-            let mut found = Vec::with_capacity(queries.len());
-            for worker in workers {
-                found.extend(worker.join().expect("a search does not panic")?);
-            }
-            Ok(found)
-        })
+        queries.par_iter().map(|query| self.search(query, topk)).collect()
     }
 }
 

@@ -225,6 +225,8 @@ mod tests {
         let check = |word: &str, expected: fn(&Config) -> bool| {
             assert!(expected(&load("", &[word]).unwrap()), "{word}");
         };
+        check("retriever.url=http://a:1", |config| config.retriever.url == ["http://a:1"]);
+        check("retriever.url=[\"http://a\", \"http://b\"]", |config| config.retriever.url.len() == 2);
         check("optimizer.lr=1", |config| config.optimizer.lr == 1.0);
         check("optimizer.lr=3e-4", |config| config.optimizer.lr == 3e-4);
         check("model.path=some/where", |config| config.model.path.as_os_str() == "some/where");

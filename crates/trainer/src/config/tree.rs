@@ -5,7 +5,7 @@ use crate::sampler::ProbeStart;
 use rex_grpo::{Aggregation, Correction, Kl, ProbeDensity, ProbeFilter, Singleton};
 use rex_model::{Activations, Lora};
 use rex_rollout::ProbeOn;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::path::PathBuf;
 
 /// An experiment: everything that a run depends on.
@@ -64,6 +64,18 @@ pub struct DataConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetrieverConfig {
+    /// Servers of the `/retrieve` contract (`rex serve`, Search-R1's), one or a list, each over a part of the corpus; wins
+    /// over `index` and `corpus`.
+    #[serde(deserialize_with = "one_or_many")]
+    pub url: Vec<String>,
+    /// Seconds that a request may take.
+    pub timeout_s: u64,
+    /// How often a request is sent again after 429, 5xx or no answer at all; the wait doubles from half a second.
+    pub retries: u32,
+    /// Queries a request.
+    pub batch_size: usize,
+    /// Requests to a server at once.
+    pub concurrency: usize,
     /// A folder made by `rex index build`; wins over `corpus`.
     pub index: Option<PathBuf>,
     /// Corpus files (JSONL, plain or gzip), indexed in memory when the run starts.
@@ -262,7 +274,16 @@ impl Default for DataConfig {
 
 impl Default for RetrieverConfig {
     fn default() -> Self {
-        Self { index: None, corpus: Vec::new(), topk: 3 }
+        Self {
+            url: Vec::new(),
+            timeout_s: 60,
+            retries: 6,
+            batch_size: 256,
+            concurrency: 4,
+            index: None,
+            corpus: Vec::new(),
+            topk: 3,
+        }
     }
 }
 
@@ -353,4 +374,18 @@ impl Default for LoggingConfig {
     fn default() -> Self {
         Self { rollout_freq: 1, val_rollouts: 8 }
     }
+}
+
+/// A list, or the one string that is written without brackets.
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a string or a list of strings")]
+    enum OneOrMany {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match OneOrMany::deserialize(deserializer)? {
+        OneOrMany::One(one) => vec![one],
+        OneOrMany::Many(many) => many,
+    })
 }

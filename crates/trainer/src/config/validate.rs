@@ -37,7 +37,19 @@ impl Config {
             &format!("{:?}", self.data.prompt),
             "must contain {question}",
         )?;
-        count("retriever.topk", self.retriever.topk)?;
+        let retriever = &self.retriever;
+        count("retriever.topk", retriever.topk)?;
+        for url in &retriever.url {
+            rule(
+                url.starts_with("http://") || url.starts_with("https://"),
+                "retriever.url",
+                url,
+                "must be a URL, for example http://127.0.0.1:8000/retrieve",
+            )?;
+        }
+        rule(retriever.timeout_s > 0, "retriever.timeout_s", &retriever.timeout_s, "must be at least 1")?;
+        count("retriever.batch_size", retriever.batch_size)?;
+        count("retriever.concurrency", retriever.concurrency)?;
         let rollout = &self.rollout;
         count("rollout.group_size", rollout.group_size)?;
         count("rollout.max_start_length", rollout.max_start_length)?;

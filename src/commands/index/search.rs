@@ -1,41 +1,14 @@
-//! `rex index`: a BM25 index over a corpus.
+//! `rex index search`: queries from the command line or standard input.
 
-use super::progress::Bars;
 use crate::args::Output;
 use anyhow::Result;
-use rex_rollout::retrieval::{Bm25Index, IndexBuilder, Passage};
-use rex_trainer::data::Corpus;
+use rex_rollout::retrieval::{Bm25Index, Passage};
 use serde_json::json;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
-use std::time::Instant;
 
 #[derive(Debug, clap::Args)]
-pub struct IndexArgs {
-    #[command(subcommand)]
-    command: IndexCommand,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum IndexCommand {
-    /// Index a corpus: JSONL of `id` and `contents`, plain or gzipped
-    Build(BuildArgs),
-    /// Search an index; the queries are plain text, without syntax
-    Search(SearchArgs),
-}
-
-#[derive(Debug, clap::Args)]
-struct BuildArgs {
-    /// Corpus files, indexed in this order
-    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
-    corpus: Vec<PathBuf>,
-    /// Folder of the index; an index that it holds is replaced when the new one is complete
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
-}
-
-#[derive(Debug, clap::Args)]
-struct SearchArgs {
+pub struct SearchArgs {
     /// Folder of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
@@ -47,51 +20,7 @@ struct SearchArgs {
     queries: Vec<String>,
 }
 
-pub fn run(args: IndexArgs, output: Output) -> Result<()> {
-    match args.command {
-        IndexCommand::Build(args) => build(args, output),
-        IndexCommand::Search(args) => search(args, output),
-    }
-}
-
-fn build(args: BuildArgs, output: Output) -> Result<()> {
-    /// Documents between two looks at the progress.
-    const STRIDE: usize = 1024;
-    let start = Instant::now();
-    // All files are opened before the work begins: a wrong name at the end of the list is told at once.
-    let mut corpora = args.corpus.iter().map(|file| Corpus::open(file)).collect::<Result<Vec<_>, _>>()?;
-    let size = |file: &PathBuf| file.metadata().map_or(0, |metadata| metadata.len());
-    let total: u64 = args.corpus.iter().map(size).sum();
-    let megabytes = |bytes: u64| (bytes / 1_000_000) as usize;
-
-    let mut bars = Bars::new(output);
-    let mut builder = IndexBuilder::create(&args.out)?;
-    let mut before = 0;
-    for corpus in &mut corpora {
-        for count in 0.. {
-            let Some(document) = corpus.next() else { break };
-            builder.add(document?)?;
-            if count % STRIDE == 0 {
-                bars.show("reading (MB)", megabytes(before + corpus.bytes_read()), megabytes(total));
-            }
-        }
-        before += corpus.bytes_read();
-    }
-    bars.show("writing", 0, 1);
-    let index = builder.finish()?;
-    bars.clear();
-
-    let (passages, seconds) = (index.len(), start.elapsed().as_secs_f64());
-    let mut out = std::io::stdout();
-    if output.json {
-        writeln!(out, "{}", json!({ "index": args.out, "passages": passages, "seconds": seconds }))?;
-    } else {
-        writeln!(out, "indexed {passages} passages in {seconds:.1} s: {}", args.out.display())?;
-    }
-    Ok(())
-}
-
-fn search(args: SearchArgs, output: Output) -> Result<()> {
+pub fn run(args: SearchArgs, output: Output) -> Result<()> {
     let index = Bm25Index::open(&args.index)?;
     let mut out = std::io::stdout().lock();
     let mut answer = |query: &str| -> Result<()> {
