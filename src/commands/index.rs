@@ -2,7 +2,7 @@
 
 use super::progress::Bars;
 use crate::args::Output;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rex_rollout::retrieval::{Bm25Index, IndexBuilder, Passage};
 use rex_trainer::data::Corpus;
 use serde_json::json;
@@ -20,6 +20,8 @@ pub struct IndexArgs {
 enum IndexCommand {
     /// Index a corpus: JSONL of `id` and `contents`, plain or gzipped
     Build(BuildArgs),
+    /// Write an index as one file, which the browser demo opens in memory
+    Pack(PackArgs),
     /// Search an index; the queries are plain text, without syntax
     Search(SearchArgs),
 }
@@ -31,6 +33,16 @@ struct BuildArgs {
     corpus: Vec<PathBuf>,
     /// Folder of the index; an index that it holds is replaced when the new one is complete
     #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+struct PackArgs {
+    /// Folder of the index
+    #[arg(long, value_name = "DIR")]
+    index: PathBuf,
+    /// File to write
+    #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
 
@@ -50,6 +62,7 @@ struct SearchArgs {
 pub fn run(args: IndexArgs, output: Output) -> Result<()> {
     match args.command {
         IndexCommand::Build(args) => build(args, output),
+        IndexCommand::Pack(args) => pack(args, output),
         IndexCommand::Search(args) => search(args, output),
     }
 }
@@ -87,6 +100,18 @@ fn build(args: BuildArgs, output: Output) -> Result<()> {
         writeln!(out, "{}", json!({ "index": args.out, "passages": passages, "seconds": seconds }))?;
     } else {
         writeln!(out, "indexed {passages} passages in {seconds:.1} s: {}", args.out.display())?;
+    }
+    Ok(())
+}
+
+fn pack(args: PackArgs, output: Output) -> Result<()> {
+    let bytes = Bm25Index::open(&args.index)?.to_bytes()?;
+    std::fs::write(&args.out, &bytes).with_context(|| args.out.display().to_string())?;
+    let mut out = std::io::stdout();
+    if output.json {
+        writeln!(out, "{}", json!({ "file": args.out, "bytes": bytes.len() }))?;
+    } else if !output.quiet {
+        writeln!(out, "packed {} bytes: {}", bytes.len(), args.out.display())?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! Start with [`DecoderConfig`], the shape of a model.
 
+mod alternatives;
 mod attention;
 mod cache;
 mod config;
@@ -15,6 +16,7 @@ mod sampling;
 mod tokenizer;
 mod weights;
 
+pub use alternatives::{Alternatives, Uncertainty};
 pub use attention::Attention;
 pub use cache::{Cache, Extension, RowId};
 pub use config::{ConfigError, DecoderConfig, Family, RopeScaling};

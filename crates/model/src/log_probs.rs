@@ -52,8 +52,7 @@ impl Decoder {
     pub(crate) fn token_log_probs(&self, hidden: Tensor<2>, targets: &[u32], temperature: f64) -> Tensor<1> {
         let [n, features] = hidden.dims();
         let device = hidden.device();
-        let vocab = self.embed_tokens.weight.dims()[0];
-        let size = (CHUNK / vocab).max(1);
+        let size = logits_chunk(self);
         let chunks = (0..n).step_by(size).map(|start| {
             let count = size.min(n - start);
             let hidden = hidden.clone().slice([start..start + count, 0..features]);
@@ -67,6 +66,11 @@ impl Decoder {
         });
         Tensor::cat(chunks.collect(), 0)
     }
+}
+
+/// Places for which logits are computed at a time.
+pub(crate) fn logits_chunk(decoder: &Decoder) -> usize {
+    (CHUNK / decoder.embed_tokens.weight.dims()[0]).max(1)
 }
 
 /// `[rows, width]`, padded on the right with id 0.

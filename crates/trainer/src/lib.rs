@@ -28,13 +28,15 @@ pub mod questions;
 pub mod report;
 pub mod rollout_log;
 pub mod run_dir;
-pub mod sampler;
 pub mod sft;
 mod step;
 mod step_metrics;
 mod tensorboard;
 pub mod trainer;
 pub mod warnings;
+
+/// The driver of a step's episodes.
+pub use rex_sampler as sampler;
 
 pub use environment::Environment;
 pub use error::TrainError;
