@@ -23,7 +23,7 @@ export function showToken(box, group, { key, place }) {
   if (lane.weighed) {
     const { log_mu, log_mix, ratio } = lane.weighed;
     row("probe density μ", log_mu[place] === null ? "0" : share(Math.exp(log_mu[place])));
-    row(`mixture at α = ${group.weighing.alpha.toFixed(2)}`, share(Math.exp(log_mix[place])));
+    row(`mixture, α = ${group.weighing.alpha.toFixed(2)}`, share(Math.exp(log_mix[place])));
     row("ratio ρ", number(ratio[place]));
   }
   if (token.aleatoric != null) {
