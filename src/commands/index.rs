@@ -110,7 +110,7 @@ fn pack(args: PackArgs, output: Output) -> Result<()> {
     let mut out = std::io::stdout();
     if output.json {
         writeln!(out, "{}", json!({ "file": args.out, "bytes": bytes.len() }))?;
-    } else if !output.quiet {
+    } else {
         writeln!(out, "packed {} bytes: {}", bytes.len(), args.out.display())?;
     }
     Ok(())
