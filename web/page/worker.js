@@ -115,6 +115,7 @@ function info({ alpha }) {
 
 function cancel() {
   cancelled = true;
+  post({ type: "done", of: "cancel" });
 }
 
 function reset() {

@@ -39,7 +39,7 @@ pub(crate) enum Happening {
         probe: bool,
         token: Token,
     },
-    Passages {
+    Passage {
         sample: usize,
         probe: bool,
         query: String,
@@ -128,7 +128,7 @@ impl Happening {
                     // No room was left for them.
                     _ => episode.transcript().len(),
                 };
-                vec![Self::Passages {
+                vec![Self::Passage {
                     sample,
                     probe: probe(episode),
                     query: query.to_string(),

@@ -66,7 +66,7 @@ export async function worker(page, backend = "cpu") {
             stopAt = null;
             worker.postMessage({ type: "cancel" });
           }
-          if (data.type === "ready" || data.type === "error" || (data.type === "done" && data.of !== "transcript")) resolve(messages);
+          if (data.type === "ready" || data.type === "error" || (data.type === "done" && !["transcript", "cancel"].includes(data.of))) resolve(messages);
         };
         worker.postMessage(message);
       });
