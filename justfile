@@ -15,13 +15,17 @@ lint:
 test:
     cargo test --workspace
 
-# The real model, the WebAssembly build
-slow: smollm2 wasm
+# The real model, the browser demo
+slow: smollm2 web web-test
     cargo test --workspace --test smollm2 -- --ignored --nocapture
 
-# The rollout crate compiles for browsers
-wasm:
-    .ci/wasm-check
+# The browser demo, into web/dist (`just web webgpu` adds the WebGPU program)
+web *bundles:
+    scripts/web {{bundles}}
+
+# The browser demo in headless Chromium
+web-test:
+    scripts/web-test
 
 # Fetch SmolLM2-135M-Instruct into models/
 smollm2:

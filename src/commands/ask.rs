@@ -99,8 +99,8 @@ impl Stream<'_> {
             return Ok(());
         }
         match event {
-            Event::Token { episode } | Event::Passages { episode, .. } => self.print_new(episode, false),
-            Event::Finished { episode, scores } => {
+            Event::Token { episode, .. } | Event::Passages { episode, .. } => self.print_new(episode, false),
+            Event::Finished { episode, scores, .. } => {
                 self.print_new(episode, true)?;
                 let mut out = std::io::stdout();
                 match episode.answer() {
@@ -112,7 +112,7 @@ impl Stream<'_> {
                 }
                 Ok(())
             }
-            Event::Branched { parent, probe } => {
+            Event::Branched { parent, probe, .. } => {
                 self.shown = probe.branch().map_or(0, |branch| branch.prefix);
                 let cut = parent.transcript().ids().len() - self.shown;
                 let note =

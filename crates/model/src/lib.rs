@@ -3,6 +3,7 @@
 //!
 //! Start with [`DecoderConfig`], the shape of a model, or [`SentenceEncoder`].
 
+mod alternatives;
 mod attention;
 mod cache;
 mod config;
@@ -19,6 +20,7 @@ mod sampling;
 mod tokenizer;
 mod weights;
 
+pub use alternatives::{Alternatives, Uncertainty};
 pub use attention::Attention;
 pub use cache::{Cache, Extension, RowId};
 pub use config::{ConfigError, DecoderConfig, Family, RopeScaling};

@@ -46,6 +46,28 @@ fn recorded_log_probs_equal_the_training_forward() {
     }
 }
 
+#[test]
+fn alternatives_are_the_distribution_in_order() {
+    for decoder in decoders(&Device::flex()) {
+        let row = random_ids(4, 20);
+        let flags: Vec<bool> = (0..row.len()).map(|t| t > 0).collect();
+        let expected = floats(decoder.log_probs(&[&row], &[flags], 0.7));
+        let places = decoder.alternatives(&row, VOCAB as usize, 0.7);
+        assert_eq!(places.len(), row.len() - 1);
+        let chosen: Vec<f32> = places
+            .iter()
+            .zip(&row[1..])
+            .map(|(place, id)| place.log_probs[place.ids.iter().position(|other| other == id).unwrap()])
+            .collect();
+        assert_close(&chosen, &expected[1..], "the row's own tokens");
+        for place in places {
+            assert!(place.log_probs.is_sorted_by(|a, b| a >= b));
+            assert!((place.log_probs.iter().map(|log| log.exp()).sum::<f32>() - 1.0).abs() < 1e-5);
+        }
+        assert_eq!(decoder.alternatives(&row[..1], 3, 1.0), []);
+    }
+}
+
 /// One draw after `prompt` for every uniform number, all in one batch.
 fn draws(decoder: &Decoder, temperature: f64, prompt: &[u32], uniforms: &[f64]) -> Vec<Drawn> {
     let mut engine = Engine::new(decoder, Sampling::Temperature(temperature));

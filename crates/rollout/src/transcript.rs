@@ -1,7 +1,8 @@
 //! The record of an episode: every token with its author and the log-probability under which it was drawn.
 
+use crate::codec::{Codec, TurnText};
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
+use std::ops::{Range, RangeFrom};
 
 /// Who wrote a token. The numbers are the official code's `component_mask`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -102,6 +103,18 @@ impl Transcript {
         self.authors.iter().take_while(|&&author| author == Author::Prompt).count()
     }
 
+    /// The text that each token of `tokens` adds to what stands before it.
+    pub fn pieces(&self, tokens: RangeFrom<usize>, codec: &dyn Codec) -> Vec<String> {
+        let context = tokens.start.min(CONTEXT);
+        let ids = &self.ids[tokens.start - context..];
+        let mut text = TurnText::default();
+        for &id in ids {
+            text.push(id, codec);
+        }
+        let piece = |t: usize| text.text_of(t + 1)[text.text_of(t).len()..].to_string();
+        (context..ids.len()).map(piece).collect()
+    }
+
     /// The maximal runs of one author, in order.
     pub fn segments(&self) -> impl Iterator<Item = (Author, Range<usize>)> {
         let mut start = 0;
@@ -112,6 +125,9 @@ impl Transcript {
         })
     }
 }
+
+/// Tokens that are decoded with the first piece: what a token adds can depend on the ones before it.
+const CONTEXT: usize = 8;
 
 /// The text of one author's run, as scores and reports see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! The transcripts that enter a step's loss, with everything the loss needs of them, and how they are split.
 
-use crate::sampler::{Origin, Rollout};
+use crate::sampler::{Origin, Rollout, probe_density};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -53,18 +53,9 @@ impl Batch {
         let log_z = log_failure_rate(correcting.failed, correcting.originals);
         let mut rows: Vec<Row> =
             kept.iter().zip(advantages).map(|(rollout, &a)| Row::new(rollout, a)).collect();
-        let probes: Vec<Option<Probe>> = kept
-            .iter()
-            .zip(&rows)
-            .map(|(rollout, row)| {
-                let prompt = rollout.episode.branch()?.exploration.clone();
-                let density = correcting
-                    .trie
-                    .log_density(&row.ids[prompt.clone()], correcting.density)
-                    .expect("exploration prompts come from the pool that the trie counts");
-                Some(Probe::new(prompt, density, &row.loss_mask, log_z))
-            })
-            .collect();
+        let Correcting { trie, density, .. } = correcting;
+        let probes: Vec<Option<Probe>> =
+            kept.iter().map(|rollout| probe_density(&rollout.episode, trie, density, log_z)).collect();
         let alpha = statistics::alpha(probes.iter().flatten().count(), rows.len());
         let constants: Vec<rex_grpo::Row<'_>> = rows
             .iter()

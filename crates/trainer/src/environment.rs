@@ -4,8 +4,8 @@ use crate::config::Config;
 use crate::data::{Question, read_corpus};
 use crate::error::TrainError;
 use crate::retrieval;
-use crate::sampler::{ProbeStart, Probing, Sampler, Task};
-use rex_model::{LoadedModel, Tokenizer};
+use crate::sampler::{ModelCodec, ProbeStart, Probing, Sampler, Task};
+use rex_model::LoadedModel;
 use rex_rollout::retrieval::Bm25Index;
 use rex_rollout::{Codec, DEFAULT_EXPLORATION, ExplorationPool, ProbeOn, Protocol, Retriever};
 
@@ -22,19 +22,6 @@ pub struct Environment {
     probe_probability: f64,
     probe_on: ProbeOn,
     probe_start: ProbeStart,
-}
-
-/// rex-model's tokenizer as rollouts see one.
-struct ModelCodec(Tokenizer);
-
-impl Codec for ModelCodec {
-    fn encode(&self, text: &str) -> Vec<u32> {
-        self.0.encode_text(text)
-    }
-
-    fn decode(&self, ids: &[u32]) -> String {
-        self.0.decode(ids)
-    }
 }
 
 impl Environment {

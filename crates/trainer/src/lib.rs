@@ -33,13 +33,15 @@ pub mod report;
 pub mod retrieval;
 pub mod rollout_log;
 pub mod run_dir;
-pub mod sampler;
 pub mod sft;
 mod step;
 mod step_metrics;
 mod tensorboard;
 pub mod trainer;
 pub mod warnings;
+
+/// The driver of a step's episodes.
+pub use rex_sampler as sampler;
 
 pub use environment::Environment;
 pub use error::TrainError;

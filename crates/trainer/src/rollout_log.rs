@@ -5,7 +5,7 @@ use crate::data::Question;
 use crate::error::TrainError;
 use crate::run_dir::replace_file;
 use crate::sampler::{Origin, Rollout};
-use rex_rollout::{Codec, Record, Scores, Segment, Transcript, TurnText};
+use rex_rollout::{Codec, Record, Scores, Segment, Transcript};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -88,26 +88,11 @@ impl Line {
             advantage: learnt.map(|learnt| learnt.advantage),
             scores: rollout.scores.clone(),
             text: rollout.episode.segments(codec),
-            pieces: pieces(&record.transcript, codec),
+            pieces: record.transcript.pieces(record.transcript.prompt_len().., codec),
             log_mix: learnt.map(|learnt| log_mix(&record.transcript, learnt.behaviour)),
             record,
         }
     }
-}
-
-/// Tokens of the prompt that are decoded with the first piece: what a token adds can depend on the one before it.
-const CONTEXT: usize = 8;
-
-fn pieces(transcript: &Transcript, codec: &dyn Codec) -> Vec<String> {
-    let prompt = transcript.prompt_len();
-    let context = prompt.min(CONTEXT);
-    let ids = &transcript.ids()[prompt - context..];
-    let mut text = TurnText::default();
-    for &id in ids {
-        text.push(id, codec);
-    }
-    let piece = |t: usize| text.text_of(t + 1)[text.text_of(t).len()..].to_string();
-    (context..ids.len()).map(piece).collect()
 }
 
 fn log_mix(transcript: &Transcript, behaviour: &[f64]) -> Vec<Option<f32>> {

@@ -1,0 +1,142 @@
+//! What is sampled, with what, and what comes of it.
+
+use crate::generation::Generation;
+use rex_model::{Decoder, Sampling, TokenCounts};
+use rex_rollout::{
+    Author, Codec, Episode, ExplorationPool, Passage, ProbeOn, Protocol, RetrievalError, Retriever, Scores,
+};
+use serde::{Deserialize, Serialize};
+
+/// What the episodes of a run share.
+pub struct Sampler<'a> {
+    pub codec: &'a dyn Codec,
+    pub retriever: &'a dyn Retriever,
+    pub protocol: &'a Protocol,
+    /// Passages a search returns.
+    pub topk: usize,
+    /// Transcripts decoded at once.
+    pub max_rows: usize,
+    pub probe_start: ProbeStart,
+}
+
+/// Where mixed sampling starts the transcript that a failed original earns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeStart {
+    /// At the failure, behind an exploration prompt: a probe.
+    #[default]
+    DeadEnd,
+    /// From scratch, on a question of the step drawn at random: uniform over-sampling, which probes are compared with.
+    Scratch,
+}
+
+/// Mixed sampling, where it is on.
+#[derive(Clone, Copy)]
+pub struct Probing<'a> {
+    /// Chance that a failed original is probed.
+    pub probability: f64,
+    pub on: ProbeOn,
+    pub pool: &'a ExplorationPool,
+}
+
+/// One question to answer.
+pub struct Task {
+    pub prompt: Vec<u32>,
+    pub golds: Vec<String>,
+}
+
+/// How a batch of tasks is sampled.
+#[derive(Clone, Copy)]
+pub struct Draw<'a> {
+    pub sampling: Sampling,
+    /// Originals a task (`G`).
+    pub group_size: usize,
+    pub probing: Option<Probing<'a>>,
+    /// Seed of the run and number of the step: with task and sample they name a random stream.
+    pub seed: u64,
+    pub step: u64,
+}
+
+/// Where a transcript comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    Original,
+    Probe,
+    /// Drawn in a probe's place, from scratch ([`ProbeStart::Scratch`]).
+    Extra,
+}
+
+/// One finished transcript.
+pub struct Rollout {
+    /// Position of its task.
+    pub task: usize,
+    /// Number among its task's originals; a probe has its parent's, an extra one no original's.
+    pub sample: usize,
+    pub origin: Origin,
+    pub episode: Episode,
+    pub scores: Scores,
+}
+
+impl Rollout {
+    /// Tokens that the policy wrote.
+    pub fn written(&self) -> usize {
+        let authors = self.episode.transcript().authors();
+        authors.iter().filter(|&&author| author == Author::Model).count()
+    }
+}
+
+/// What happens while sampling, for progress bars and live views. `sample` is that of [`Rollout`]; a probe has a branch.
+pub enum Event<'e> {
+    Token {
+        sample: usize,
+        episode: &'e Episode,
+    },
+    Passages {
+        sample: usize,
+        episode: &'e Episode,
+        query: &'e str,
+        passages: &'e [Passage],
+    },
+    /// A probe starts from `parent`.
+    Branched {
+        sample: usize,
+        parent: &'e Episode,
+        probe: &'e Episode,
+    },
+    Finished {
+        sample: usize,
+        episode: &'e Episode,
+        scores: &'e Scores,
+    },
+}
+
+/// The transcripts of a batch and the work they took.
+pub struct Sampled {
+    /// Originals first, then probes, then extra ones; each ordered by task and sample.
+    pub rollouts: Vec<Rollout>,
+    pub tokens: TokenCounts,
+}
+
+impl Sampler<'_> {
+    /// Samples `draw.group_size` originals a task, and the probes that branch off the failed ones.
+    ///
+    /// # Errors
+    /// The retriever's error, if a search fails.
+    pub fn sample(
+        &self,
+        decoder: &Decoder,
+        tasks: &[Task],
+        draw: Draw<'_>,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Sampled, RetrievalError> {
+        let mut generation = self.start(decoder, tasks, draw);
+        while generation.round(observe)? {}
+        Ok(generation.finish())
+    }
+
+    /// The same, to be driven a round at a time.
+    pub fn start<'a>(&'a self, decoder: &'a Decoder, tasks: &'a [Task], draw: Draw<'a>) -> Generation<'a> {
+        Generation::new(self, decoder, tasks, draw)
+    }
+}

@@ -1,0 +1,130 @@
+// Holds the model and answers the page, one request at a time.
+//
+// In:  {type: "load", files?, backend?}   files: {name: ArrayBuffer}, a model folder that takes the place of the kept one
+//      {type: "ask" | "probe", question, golds, temperature, seed, originals}
+//      {type: "info", alpha?}   what is loaded, and the last group weighed with a share alpha of probes
+//      {type: "cancel"}         ends what is being sampled, within a token
+//      {type: "reset"}          forgets the model
+// Out: {type: "progress", text, bytes, total}
+//      {type: "ready", info, backend, questions}
+//      {type: "token", sample, probe, token}, {type: "passage", …}, {type: "branch", …}
+//      {type: "done", of, …}    of: "transcript" while sampling, else the request that is done
+//      {type: "error", of, message, fatal}   fatal: this worker is of no more use
+//      {type: "device-lost", message}
+
+import { KeptFiles } from "./files.js";
+import { choose, watch } from "./backend.js";
+
+let demo = null;
+let cancelled = false;
+let running = false;
+
+watch((message) => post({ type: "device-lost", message }));
+
+const handlers = { load, ask, probe, info, cancel, reset };
+
+addEventListener("message", async ({ data }) => {
+  const handler = Object.hasOwn(handlers, data.type) ? handlers[data.type] : null;
+  if (!handler) return post({ type: "error", of: String(data.type), message: `no such request: ${data.type}`, fatal: false });
+  try {
+    await handler(data);
+  } catch (error) {
+    // A trap in the program leaves its memory in an unknown state, an error that it returned does not.
+    const fatal = error instanceof WebAssembly.RuntimeError || error instanceof RangeError;
+    const message = fatal ? `The program stopped: ${error.message}. The tab may be out of memory.` : error.message;
+    post({ type: "error", of: data.type, message, fatal });
+  }
+});
+
+async function load({ files: folder, backend: wanted }) {
+  if (running) throw new Error("a question is being answered: stop it first");
+  const files = await KeptFiles.open((bytes, total) => post({ type: "progress", text: "Fetching", bytes, total }));
+  const backend = await choose(wanted ?? "auto", files);
+  const own = (name) => folder?.[name] && new Uint8Array(folder[name]);
+  const needed = folder ? ["config.json", "tokenizer.json", "model.safetensors"].filter((name) => !folder[name]) : [];
+  if (needed.length > 0) throw new Error(`the folder holds no ${needed.join(", no ")}: choose one that \`rex export\` wrote`);
+
+  const names = ["config.json", "generation_config.json", "tokenizer.json", "model.safetensors"];
+  const kept = folder ? [] : names.map((name) => `assets/model/${name}`);
+  const around = ["assets/hopworld.toml", "assets/exploration.txt", "assets/index.bin", "assets/questions.jsonl"];
+  const program = `${backend.bundle}/rex_web_bg.wasm`;
+  await files.fetch([program, ...kept, ...around]);
+
+  post({ type: "progress", text: "Starting", bytes: 1, total: 1 });
+  const text = (bytes) => new TextDecoder().decode(bytes);
+  const model = (name) => (folder ? own(name) : files.take(`assets/model/${name}`));
+  const { default: start, Demo } = await import(`./${backend.bundle}/rex_web.js`);
+  await start({ module_or_path: files.take(program) });
+  const generation = model("generation_config.json");
+  const texts = {
+    config: text(model("config.json")),
+    generation_config: generation ? text(generation) : null,
+    settings: text(files.take("assets/hopworld.toml")),
+    exploration: text(files.take("assets/exploration.txt")),
+  };
+  const questions = text(files.take("assets/questions.jsonl")).split("\n").filter(Boolean).map((line) => JSON.parse(line));
+  const loaded = await Demo.load(JSON.stringify(texts), model("tokenizer.json"), model("model.safetensors"), files.take("assets/index.bin"));
+  demo?.free();
+  demo = loaded;
+  post({ type: "ready", info: JSON.parse(demo.info()), backend, questions });
+}
+
+function ask(request) {
+  return sample(request, { originals: 1, mixed: false });
+}
+
+function probe(request) {
+  return sample(request, { originals: request.originals, mixed: true });
+}
+
+async function sample({ type, question, golds, temperature, seed }, how) {
+  if (!demo) throw new Error("no model is loaded");
+  if (running) throw new Error("a question is being answered already");
+  running = true;
+  cancelled = false;
+  const started = performance.now();
+  try {
+    const request = { question, golds, temperature, seed, ...how };
+    const result = JSON.parse(await demo.sample(JSON.stringify(request), happened, goOn));
+    const seconds = (performance.now() - started) / 1000;
+    post({ type: "done", of: type, ...result, seconds, weighing: JSON.parse(demo.weigh()) });
+  } finally {
+    running = false;
+  }
+}
+
+function happened(json) {
+  const happening = JSON.parse(json);
+  post(happening.type === "ended" ? { ...happening, type: "done", of: "transcript" } : happening);
+}
+
+// Lets messages in, so that a cancellation is seen between two tokens. A message to oneself, unlike a timer, is not delayed.
+const channel = new MessageChannel();
+const waiting = [];
+channel.port1.onmessage = () => waiting.shift()(!cancelled);
+const goOn = () =>
+  new Promise((resolve) => {
+    waiting.push(resolve);
+    channel.port2.postMessage(null);
+  });
+
+function info({ alpha }) {
+  if (!demo) throw new Error("no model is loaded");
+  post({ type: "done", of: "info", info: JSON.parse(demo.info()), weighing: JSON.parse(demo.weigh(alpha)) });
+}
+
+function cancel() {
+  cancelled = true;
+  post({ type: "done", of: "cancel" });
+}
+
+function reset() {
+  if (running) throw new Error("a question is being answered: stop it first");
+  demo?.free();
+  demo = null;
+  post({ type: "done", of: "reset" });
+}
+
+function post(message) {
+  postMessage(message);
+}
