@@ -41,7 +41,7 @@ const { request } = await worker(page, backend);
 const questions = readFileSync(join(DIST, "assets/questions.jsonl"), "utf8").trim().split("\n").map((line) => JSON.parse(line));
 const alone = [];
 const together = [];
-const count = backend === "webgpu" ? 2 : 20;
+const count = backend === "webgpu" ? 2 : 10;
 for (const [seed, { question, golden_answers: golds }] of questions.slice(0, count).entries()) {
   for (const [type, rates] of [["ask", alone], ["probe", together]]) {
     const { tokens, seconds } = (await request({ type, question, golds, seed, temperature: 1, originals: 5 })).at(-1);
@@ -54,10 +54,10 @@ if (backend === "cpu") {
   const memory = [];
   for (let i = 0; i < 100; i++) {
     const { question, golden_answers: golds } = questions[i % questions.length];
-    await request({ type: "probe", question, golds, seed: i, temperature: 1, originals: 5 });
+    await request({ type: "ask", question, golds, seed: i, temperature: 1 });
     memory.push((await request({ type: "info" })).at(-1).info.memory_bytes);
   }
-  console.log(`memory of the program after 1, 20, 50, 100 groups of 5: ${[0, 19, 49, 99].map((i) => megabytes(memory[i])).join(", ")}`);
+  console.log(`memory of the program after 1, 20, 50, 100 more questions: ${[0, 19, 49, 99].map((i) => megabytes(memory[i])).join(", ")}`);
 }
 await browser.close();
 await site.close();

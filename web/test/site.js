@@ -41,7 +41,7 @@ export async function open(browser, url, options = {}) {
   return page;
 }
 
-export const state = (page, wanted, timeout = 30_000) =>
+export const state = (page, wanted, timeout = 120_000) =>
   page.waitForFunction((wanted) => document.documentElement.dataset.state === wanted, wanted, { timeout });
 
 /// The transcripts of `rex ask`, each with its ids.
