@@ -4,7 +4,7 @@ use super::limits::Limits;
 use super::metrics::Metrics;
 use super::refusal::Refusal;
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Bytes, HttpBody};
 use axum::extract::{DefaultBodyLimit, Request, State, rejection::BytesRejection};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
@@ -55,7 +55,9 @@ pub fn router(retriever: Box<dyn Retriever>, limits: Limits) -> Router {
 async fn admit(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let start = Instant::now();
     let patience = service.limits.patience();
+    let announced = request.body().size_hint().lower();
     let response = match service.admission.try_acquire() {
+        _ if announced > service.limits.body_bytes() as u64 => too_large(service.limits).into_response(),
         Err(_) => {
             let reason = format!("busy: {} requests are under way", service.limits.max_requests);
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
@@ -76,10 +78,7 @@ async fn retrieve(
     let failed = |reason: String| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, reason);
     let limits = service.limits;
     let body = body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            let reason = format!("the body exceeds {} MiB; send fewer queries at once", limits.max_body);
-            Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, reason)
-        }
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(limits),
         status => Refusal::new(status, rejection.body_text()),
     })?;
     let request = parse(&body, limits)?;
@@ -98,6 +97,11 @@ async fn retrieve(
     });
     let json = searched.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+fn too_large(limits: Limits) -> Refusal {
+    let reason = format!("the body exceeds {} MiB; send fewer queries at once", limits.max_body);
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, reason)
 }
 
 /// A body of the contract, whatever its content type says.
