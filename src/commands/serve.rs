@@ -1,14 +1,17 @@
 //! `rex serve`: a retrieval server over an index.
 
 use crate::args::Output;
+use crate::device;
 use crate::server::{Limits, router};
 use anyhow::{Context, Result};
 use axum::serve::ListenerExt;
 use rex_rollout::retrieval::Bm25Index;
+use rex_trainer::retrieval::{self, Method};
 use serde_json::json;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -18,6 +21,12 @@ pub struct ServeArgs {
     /// Folder of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
+    /// How: bm25, dense or hybrid; the latter two need an index built with --encoder
+    #[arg(long, default_value = "bm25")]
+    method: Method,
+    /// Device that an encoder runs on
+    #[arg(long, default_value = "cpu")]
+    device: String,
     /// Address to listen on; whoever reaches it may search (0.0.0.0: everybody on the network)
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
@@ -29,8 +38,9 @@ pub struct ServeArgs {
 }
 
 pub fn run(args: ServeArgs, output: Output) -> Result<()> {
-    let index = Bm25Index::open(&args.index)?;
+    let index = Arc::new(Bm25Index::open(&args.index)?);
     let passages = index.len();
+    let retriever = retrieval::local(index, &args.index, args.method, &device::open(&args.device)?)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let address = SocketAddr::new(args.host, args.port);
@@ -43,7 +53,7 @@ pub fn run(args: ServeArgs, output: Output) -> Result<()> {
         } else if !output.quiet {
             writeln!(out, "serving {passages} passages on {url}; stop with Ctrl-C")?;
         }
-        serve(listener, router(Box::new(index), args.limits)).await
+        serve(listener, router(retriever, args.limits)).await
     })?;
     // Not waiting for searches that nobody waits for any more.
     runtime.shutdown_background();

@@ -2,9 +2,11 @@
 
 use super::super::progress::Bars;
 use crate::args::Output;
+use crate::device;
 use anyhow::Result;
 use rex_rollout::retrieval::IndexBuilder;
 use rex_trainer::data::Corpus;
+use rex_trainer::retrieval;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,6 +20,12 @@ pub struct BuildArgs {
     /// Folder of the index; an index that it holds is replaced when the new one is complete
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Folder of a sentence encoder (BERT family): also makes a vector of each passage, for dense and hybrid search
+    #[arg(long, value_name = "DIR")]
+    encoder: Option<PathBuf>,
+    /// Device that the encoder runs on
+    #[arg(long, default_value = "cpu")]
+    device: String,
 }
 
 pub fn run(args: BuildArgs, output: Output) -> Result<()> {
@@ -45,6 +53,13 @@ pub fn run(args: BuildArgs, output: Output) -> Result<()> {
     }
     bars.show("writing", 0, 1);
     let index = builder.finish()?;
+    if let Some(encoder) = &args.encoder {
+        let device = device::open(&args.device)?;
+        let total = index.len() as usize;
+        retrieval::write_vectors(&args.out, &index, encoder, &device, &mut |done| {
+            bars.show("encoding", done, total);
+        })?;
+    }
     bars.clear();
 
     let (passages, seconds) = (index.len(), start.elapsed().as_secs_f64());

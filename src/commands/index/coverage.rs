@@ -2,28 +2,44 @@
 
 use super::super::progress::Bars;
 use crate::args::Output;
+use crate::device;
 use anyhow::{Context, Result};
 use rex_rollout::retrieval::Bm25Index;
 use rex_trainer::coverage::{Coverage, Found, coverage};
 use rex_trainer::data::read_questions;
+use rex_trainer::retrieval::{self, Method};
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub struct CoverageArgs {
     /// Folder of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
+    /// Device that an encoder runs on
+    #[arg(long, default_value = "cpu")]
+    device: String,
     /// Question files
     #[arg(required = true, value_name = "QUESTIONS")]
     questions: Vec<PathBuf>,
 }
 
 pub fn run(args: CoverageArgs, output: Output) -> Result<()> {
-    let index = Bm25Index::open(&args.index)?;
+    let index = Arc::new(Bm25Index::open(&args.index)?);
+    let device = device::open(&args.device)?;
+    let mut methods = vec![("bm25", Method::Bm25)];
+    if retrieval::has_vectors(&args.index) {
+        methods.extend([("dense", Method::Dense), ("hybrid", Method::Hybrid)]);
+    }
+    let mut retrievers = Vec::new();
+    for (name, method) in methods {
+        retrievers.push((name, retrieval::local(index.clone(), &args.index, method, &device)?));
+    }
+    let retrievers: Vec<_> = retrievers.iter().map(|(name, retriever)| (*name, retriever.as_ref())).collect();
     let files = args.questions.iter().map(|file| read_questions(file)).collect::<Result<Vec<_>, _>>()?;
     let mut bars = Bars::new(output);
-    let covered = coverage(&index, &[("bm25", &index)], &files, &mut |phase, done, total| {
+    let covered = coverage(&index, &retrievers, &files, &mut |phase, done, total| {
         bars.show(phase, done, total);
     })?;
     bars.clear();

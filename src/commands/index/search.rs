@@ -1,17 +1,26 @@
 //! `rex index search`: queries from the command line or standard input.
 
 use crate::args::Output;
+use crate::device;
 use anyhow::Result;
 use rex_rollout::retrieval::{Bm25Index, Passage};
+use rex_trainer::retrieval::{self, Method};
 use serde_json::json;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub struct SearchArgs {
     /// Folder of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
+    /// How: bm25, dense or hybrid; the latter two need an index built with --encoder
+    #[arg(long, default_value = "bm25")]
+    method: Method,
+    /// Device that an encoder runs on
+    #[arg(long, default_value = "cpu")]
+    device: String,
     /// Passages for each query
     #[arg(long, default_value_t = 3, value_name = "K")]
     topk: usize,
@@ -21,10 +30,11 @@ pub struct SearchArgs {
 }
 
 pub fn run(args: SearchArgs, output: Output) -> Result<()> {
-    let index = Bm25Index::open(&args.index)?;
+    let index = Arc::new(Bm25Index::open(&args.index)?);
+    let retriever = retrieval::local(index, &args.index, args.method, &device::open(&args.device)?)?;
     let mut out = std::io::stdout().lock();
     let mut answer = |query: &str| -> Result<()> {
-        let passages = index.search(query, args.topk)?;
+        let passages = retriever.retrieve(&[query], args.topk)?.concat();
         if output.json {
             print_json(&mut out, query, &passages)
         } else {
@@ -80,7 +90,7 @@ fn print_text(out: &mut impl Write, query: &str, passages: &[Passage]) -> Result
         writeln!(out, "             {}", short(passage.text()))?;
     }
     if passages.is_empty() {
-        writeln!(out, "     no passage holds a term of it")?;
+        writeln!(out, "     nothing found")?;
     }
     Ok(())
 }

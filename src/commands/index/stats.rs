@@ -19,6 +19,7 @@ pub fn run(args: StatsArgs, output: Output) -> Result<()> {
     let index = Bm25Index::open(&args.index)?;
     let statistics = index.statistics();
     let texts = bytes(&args.index, &["store"])?;
+    let vectors = bytes(&args.index, &["rex"])?;
     let postings = bytes(&args.index, &["idx", "term", "fieldnorm", "fast"])?;
     let passages = statistics.passages;
     let each = |count: u64| count as f64 / passages.max(1) as f64;
@@ -26,8 +27,8 @@ pub fn run(args: StatsArgs, output: Output) -> Result<()> {
     if output.json {
         let line = json!({
             "index": args.index, "passages": passages, "segments": statistics.segments, "terms": statistics.terms,
-            "terms_a_passage": each(statistics.terms), "text_bytes": texts, "posting_bytes": postings,
-            "bytes_a_passage": each(texts + postings),
+            "terms_a_passage": each(statistics.terms), "text_bytes": texts, "posting_bytes": postings, "vector_bytes": vectors,
+            "bytes_a_passage": each(texts + postings + vectors),
         });
         writeln!(out, "{line}")?;
         return Ok(());
@@ -37,6 +38,9 @@ pub fn run(args: StatsArgs, output: Output) -> Result<()> {
     writeln!(out, "terms      {} ({:.1} a passage)", statistics.terms, each(statistics.terms))?;
     writeln!(out, "texts      {:.1} MB, compressed ({:.0} bytes a passage)", megabytes(texts), each(texts))?;
     writeln!(out, "postings   {:.1} MB ({:.0} bytes a passage)", megabytes(postings), each(postings))?;
+    if vectors > 0 {
+        writeln!(out, "vectors    {:.1} MB ({:.0} bytes a passage)", megabytes(vectors), each(vectors))?;
+    }
     Ok(())
 }
 

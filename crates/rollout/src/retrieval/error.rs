@@ -21,6 +21,8 @@ pub enum IndexError {
     Outdated { place: String },
     #[error("the index in {place} is damaged or incomplete ({reason}); build it again")]
     Damaged { place: String, reason: String },
+    #[error("the index in {place} holds no vectors; build it with `rex index build --encoder`")]
+    NoVectors { place: String },
     #[error("{} holds files that are not an index; give a new or empty folder", .folder.display())]
     Occupied { folder: PathBuf },
     #[error("cannot write the index in {}: {source}", .folder.display())]

@@ -9,7 +9,7 @@ use tantivy::directory::RamDirectory;
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::store::StoreReader;
 use tantivy::tokenizer::TextAnalyzer;
-use tantivy::{Index, IndexSettings, InvertedIndexReader, SegmentReader, TantivyDocument, Term};
+use tantivy::{DocId, Index, IndexSettings, InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 
 /// Blocks of stored documents that each segment keeps decompressed.
 const CACHED_BLOCKS: usize = 64;
@@ -38,6 +38,7 @@ pub struct Statistics {
 
 /// tantivy's readers of one part of the index.
 pub(super) struct Segment {
+    name: String,
     pub(super) terms: Arc<InvertedIndexReader>,
     pub(super) lengths: FieldNormReader,
     pub(super) positions: Arc<dyn ColumnValues<u64>>,
@@ -113,20 +114,44 @@ impl Bm25Index {
         }
     }
 
-    /// Every passage, in no particular order.
+    /// Names this build of the index: another one, even of the same corpus, has another name.
+    pub fn fingerprint(&self) -> String {
+        self.segments.iter().map(|segment| segment.name.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The passage that [`documents`](Self::documents) gives as number `row`.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn document(&self, row: u64) -> Result<Document, IndexError> {
+        let mut doc = row;
+        for segment in &self.segments {
+            if doc < segment.len() {
+                let stored = segment.documents.get(doc as DocId).map_err(|error| self.damaged(error))?;
+                return self.decode(&stored);
+            }
+            doc -= segment.len();
+        }
+        panic!("there is no passage {row} of {}", self.len())
+    }
+
+    /// Every passage, in an order that stays the same for this build of the index.
     pub fn documents(&self) -> impl Iterator<Item = Result<Document, IndexError>> {
         let stored = self.segments.iter().flat_map(|segment| segment.documents.iter(None));
         stored.map(|stored: tantivy::Result<TantivyDocument>| {
             let stored = stored.map_err(|error| self.damaged(error))?;
-            self.fields.decode(&stored).ok_or_else(|| self.damaged("a document without id or contents"))
+            self.decode(&stored)
         })
+    }
+
+    fn decode(&self, stored: &TantivyDocument) -> Result<Document, IndexError> {
+        self.fields.decode(stored).ok_or_else(|| self.damaged("a document without id or contents"))
     }
 
     fn passage(&self, hit: bm25::Hit) -> Result<Passage, IndexError> {
         let stored: TantivyDocument =
             self.segments[hit.segment].documents.get(hit.doc).map_err(|error| self.damaged(error))?;
-        let Document { id, contents } =
-            self.fields.decode(&stored).ok_or_else(|| self.damaged("a document without id or contents"))?;
+        let Document { id, contents } = self.decode(&stored)?;
         Ok(Passage { id, contents, score: hit.score })
     }
 
@@ -157,6 +182,7 @@ impl Segment {
     fn open(segment: &tantivy::Segment, fields: schema::Fields) -> tantivy::Result<Self> {
         let reader = SegmentReader::open(segment)?;
         Ok(Self {
+            name: segment.id().uuid_string(),
             terms: reader.inverted_index(fields.contents)?,
             lengths: reader.get_fieldnorms_reader(fields.contents)?,
             positions: reader.fast_fields().u64(schema::POSITION)?.first_or_default_col(0),

@@ -1,6 +1,7 @@
 //! The tree itself. Names follow verl and Search-R1 where they have one.
 
 use super::sft::SftConfig;
+use crate::retrieval::Method;
 use crate::sampler::ProbeStart;
 use rex_grpo::{Aggregation, Correction, Kl, ProbeDensity, ProbeFilter, Singleton};
 use rex_model::{Activations, Lora};
@@ -78,6 +79,8 @@ pub struct RetrieverConfig {
     pub concurrency: usize,
     /// A folder made by `rex index build`; wins over `corpus`.
     pub index: Option<PathBuf>,
+    /// How the index is searched; all but `bm25` need one built with `--encoder`.
+    pub method: Method,
     /// Corpus files (JSONL, plain or gzip), indexed in memory when the run starts.
     pub corpus: Vec<PathBuf>,
     /// Passages a search returns.
@@ -281,6 +284,7 @@ impl Default for RetrieverConfig {
             batch_size: 256,
             concurrency: 4,
             index: None,
+            method: Method::Bm25,
             corpus: Vec::new(),
             topk: 3,
         }

@@ -1,14 +1,23 @@
-//! Search over the network: any servers of the `/retrieve` contract as a [`Retriever`](rex_rollout::Retriever).
+//! The makers of retrievers that need files, a network or an encoder.
 //!
-//! [`RemoteRetriever`] asks one server, [`Shards`] several whose passages it merges by score, and [`Cached`] asks any
-//! retriever each query once.
+//! Here: [`local`] searches an index by words, by meaning ([`DenseRetriever`], exact search over vectors that an encoder made) or
+//! both ([`Hybrid`]). Elsewhere: [`RemoteRetriever`] asks one server of the `/retrieve` contract, [`Shards`] several whose passages
+//! it merges by score, and [`Cached`] asks any retriever each query once.
 
 mod cached;
 mod connect;
+mod dense;
+mod hybrid;
+mod local;
 mod remote;
 mod shards;
+mod vectors;
 
 pub use cached::Cached;
 pub use connect::connect;
+pub use dense::{DenseRetriever, write_vectors};
+pub use hybrid::Hybrid;
+pub use local::{Method, local};
 pub use remote::{RemoteRetriever, RemoteSettings};
 pub use shards::Shards;
+pub use vectors::has_vectors;
