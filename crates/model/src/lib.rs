@@ -8,6 +8,7 @@ mod attention;
 mod cache;
 mod config;
 mod decoder;
+#[cfg(not(target_family = "wasm"))]
 mod encoder;
 mod engine;
 mod log_probs;
@@ -25,6 +26,7 @@ pub use attention::Attention;
 pub use cache::{Cache, Extension, RowId};
 pub use config::{ConfigError, DecoderConfig, Family, RopeScaling};
 pub use decoder::{Decoder, Layer};
+#[cfg(not(target_family = "wasm"))]
 pub use encoder::{Bert, EncoderConfig, Pooling, SentenceEncoder, TextKind};
 pub use engine::{Advance, Drawn, Engine, Job, TokenCounts};
 pub use lora::Lora;
@@ -34,6 +36,6 @@ pub use pass::{Activations, Pass};
 pub use rope::{Rope, rope_frequencies};
 pub use sampling::Sampling;
 pub use tokenizer::{Tokenizer, TokenizerError};
-pub use weights::{HuggingFaceFiles, LoadedModel, Precision, WeightsError};
+pub use weights::{HuggingFaceFiles, LoadedModel, WeightsError};
 #[cfg(not(target_family = "wasm"))]
-pub use weights::{load, load_adapter, save_adapter};
+pub use weights::{Precision, load, load_adapter, save_adapter};

@@ -5,7 +5,6 @@
 
 mod bert;
 mod config;
-#[cfg(not(target_family = "wasm"))]
 mod folder;
 mod sentence;
 

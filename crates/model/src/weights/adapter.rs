@@ -12,7 +12,8 @@ use super::{
     Precision, WeightsError,
     error::io_error,
     names::Naming,
-    safetensors::{Safetensors, header_metadata, output_tensors},
+    output::{header_metadata, output_tensors},
+    safetensors::Safetensors,
     source::fill,
 };
 use crate::{decoder::Decoder, lora::Lora};

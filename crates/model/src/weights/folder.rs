@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     HuggingFaceFiles, LoadedModel, Precision, WeightsError,
     error::io_error,
-    safetensors::{header_metadata, output_files},
+    output::{header_metadata, output_files},
 };
 use crate::{config::ConfigError, decoder::Decoder};
 

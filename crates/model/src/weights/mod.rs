@@ -15,6 +15,8 @@ mod folder;
 mod gguf;
 mod model;
 mod names;
+#[cfg(not(target_family = "wasm"))]
+mod output;
 mod safetensors;
 mod source;
 
@@ -28,7 +30,8 @@ pub use folder::load;
 pub use model::{HuggingFaceFiles, LoadedModel};
 #[cfg(not(target_family = "wasm"))]
 pub(crate) use names::Naming;
-pub use safetensors::Precision;
+#[cfg(not(target_family = "wasm"))]
+pub use output::Precision;
 #[cfg(not(target_family = "wasm"))]
 pub(crate) use safetensors::Safetensors;
 #[cfg(not(target_family = "wasm"))]

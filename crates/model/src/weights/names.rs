@@ -14,6 +14,7 @@
 
 /// Whose names a checkpoint uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(target_family = "wasm", expect(dead_code, reason = "the browser reads decoders only"))]
 pub(crate) enum Naming {
     HuggingFace,
     Gguf,
