@@ -37,7 +37,7 @@ pub(crate) struct Placement {
 }
 
 /// Finite, so that a query with nothing to look at averages instead of turning into NaN.
-const HIDDEN: f32 = -1e9;
+pub(crate) const HIDDEN: f32 = -1e9;
 
 /// So many queries are computed together, with the keys that the last of them sees: what is later than a block costs
 /// nothing.

@@ -91,20 +91,6 @@ impl Batch {
     }
 }
 
-/// Splits a mini-batch into passes of at most `tokens` tokens, padding included; rows of like length go together.
-pub fn micro_batches<'r>(rows: &[&'r Row], tokens: usize) -> Vec<Vec<&'r Row>> {
-    let mut sorted = rows.to_vec();
-    sorted.sort_by_key(|row| std::cmp::Reverse(row.ids.len()));
-    let mut micro: Vec<Vec<&Row>> = Vec::new();
-    for row in sorted {
-        match micro.last_mut() {
-            Some(last) if (last.len() + 1) * last[0].ids.len() <= tokens => last.push(row),
-            _ => micro.push(vec![row]),
-        }
-    }
-    micro
-}
-
 impl Row {
     fn new(rollout: &Rollout, advantage: f64) -> Self {
         let transcript = rollout.episode.transcript();

@@ -11,6 +11,21 @@ use std::thread;
 /// run side by side instead, each with activations and a gradient of its own.
 const SMALL: usize = 16_000_000;
 
+/// Splits items of `len` tokens each into passes of at most `tokens` tokens, padding included; items of like length go
+/// together, and one that is longer than that has a pass to itself.
+pub(crate) fn split<'t, T>(items: &[&'t T], len: impl Fn(&T) -> usize, tokens: usize) -> Vec<Vec<&'t T>> {
+    let mut sorted = items.to_vec();
+    sorted.sort_by_key(|item| std::cmp::Reverse(len(item)));
+    let mut passes: Vec<Vec<&T>> = Vec::new();
+    for item in sorted {
+        match passes.last_mut() {
+            Some(pass) if (pass.len() + 1) * len(pass[0]) <= tokens => pass.push(item),
+            _ => passes.push(vec![item]),
+        }
+    }
+    passes
+}
+
 /// Gives `take` what `pass` makes of every item, in the order of the items, so that a sum does not depend on timing.
 pub(crate) fn run<T: Sync, R: Send>(
     policy: &Decoder,
@@ -30,10 +45,9 @@ pub(crate) fn run<T: Sync, R: Send>(
             let policy = policy.clone().fork(&policy.device());
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
-                while let (place, Some(item)) = {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    (place, items.get(place))
-                } {
+                while let place = next.fetch_add(1, Ordering::Relaxed)
+                    && let Some(item) = items.get(place)
+                {
                     sender.send((place, pass(&policy, item))).expect("the receiver outlives the threads");
                 }
             });

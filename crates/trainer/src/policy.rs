@@ -18,12 +18,11 @@ pub(crate) fn prepare(
     config: &Config,
     checkpoint: Option<&Path>,
 ) -> Result<Decoder, TrainError> {
-    let decoder = match (config.model.lora(), checkpoint) {
-        (None, _) => decoder,
-        (Some(lora), None) => decoder.with_adapters(&lora, config.trainer.seed),
-        (Some(lora), Some(folder)) => {
-            checkpoint::load_adapter(folder, decoder.with_adapters(&lora, config.trainer.seed))?
-        }
+    let Some(lora) = config.model.lora() else { return Ok(number_parameters(decoder)) };
+    let fresh = decoder.with_adapters(&lora, config.trainer.seed);
+    let decoder = match checkpoint {
+        Some(folder) => checkpoint::load_adapter(folder, fresh)?,
+        None => fresh,
     };
     Ok(number_parameters(decoder))
 }

@@ -1,6 +1,6 @@
 //! One training step, top to bottom (METHOD §1–§7).
 
-use crate::batch::{Batch, Correcting, Row, micro_batches, probe_score};
+use crate::batch::{Batch, Correcting, Row, probe_score};
 use crate::data::Question;
 use crate::error::TrainError;
 use crate::metrics::{Metrics, max_or_nan, mean};
@@ -180,8 +180,9 @@ impl Trainer {
         let plan: Vec<Vec<&Row>> = (0..algorithm.ppo_epochs)
             .flat_map(|epoch| batch.mini_batches(algorithm.ppo_mini_batch_size, seed, step, epoch))
             .collect();
+        let tokens = self.config.trainer.micro_batch_tokens;
         let micro: Vec<Vec<Vec<&Row>>> =
-            plan.iter().map(|rows| micro_batches(rows, self.config.trainer.micro_batch_tokens)).collect();
+            plan.iter().map(|rows| passes::split(rows, |row| row.ids.len(), tokens)).collect();
         let total = micro.iter().map(Vec::len).sum();
         let mut done = 0;
         let mut updates = Updates::default();

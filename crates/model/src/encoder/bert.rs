@@ -1,6 +1,7 @@
 //! The network: BERT's encoder (Devlin et al., arXiv 1810.04805), post-norm, bidirectional.
 
 use super::config::EncoderConfig;
+use crate::attention::HIDDEN;
 use crate::decoder::{linear, project};
 use burn::module::Module;
 use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear};
@@ -29,9 +30,6 @@ struct Layer {
     output_norm: LayerNorm,
     heads: usize,
 }
-
-/// Finite, as padding must not turn into NaN.
-const HIDDEN: f32 = -1e9;
 
 impl EncoderConfig {
     pub(crate) fn init(&self, device: &Device) -> Bert {

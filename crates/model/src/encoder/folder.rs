@@ -3,7 +3,7 @@
 use super::config::{ConfigFiles, EncoderConfig};
 use super::sentence::SentenceEncoder;
 use crate::tokenizer::{Tokenizer, TokenizerError};
-use crate::weights::{BertTensors, Naming, Safetensors, WeightsError, fill};
+use crate::weights::{BertTensors, Naming, Safetensors, WeightsError, check_ids, fill, io_error};
 use burn::tensor::Device;
 use std::fs::{self, File};
 use std::io;
@@ -15,12 +15,10 @@ impl SentenceEncoder {
     /// # Errors
     /// Names the file and what in it does not fit.
     pub fn load(folder: &Path, device: &Device) -> Result<Self, WeightsError> {
-        let failed =
-            |name: &str, source| WeightsError::Io { path: folder.join(name).display().to_string(), source };
         let text = |name: &str| match fs::read_to_string(folder.join(name)) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed(name, error)),
+            Err(error) => Err(io_error(&folder.join(name))(error)),
         };
         let no_model = || WeightsError::NoModel { path: folder.display().to_string() };
         let model = text("config.json")?.ok_or_else(no_model)?;
@@ -42,20 +40,17 @@ impl SentenceEncoder {
         let refused = |source| WeightsError::Tokenizer { file: file.clone(), source };
         let json = text("tokenizer.json")?.ok_or_else(no_model)?;
         let tokenizer = Tokenizer::from_bytes(json.as_bytes()).map_err(refused)?;
-        if tokenizer.vocab_size() > config.vocab_size {
-            let (largest, vocab_size) = (tokenizer.vocab_size() as u32 - 1, config.vocab_size);
-            return Err(WeightsError::TokenizerTooLarge { file, largest, vocab_size });
-        }
+        check_ids(&file, &tokenizer, config.vocab_size)?;
         let mark = |token: &str| {
             let missing = || TokenizerError::Invalid(format!("it has no token {token}"));
             tokenizer.token_id(token).ok_or_else(missing).map_err(refused)
         };
         let marks = [mark("[CLS]")?, mark("[SEP]")?];
 
-        let weights = "model.safetensors";
-        let opened = File::open(folder.join(weights)).map_err(|error| failed(weights, error))?;
-        let path = folder.join(weights).display().to_string();
-        let mut tensors = BertTensors::new(Safetensors::open(Naming::Bert, [(path, opened)])?);
+        let weights = folder.join("model.safetensors");
+        let opened = File::open(&weights).map_err(io_error(&weights))?;
+        let files = [(weights.display().to_string(), opened)];
+        let mut tensors = BertTensors::new(Safetensors::open(Naming::Bert, files)?);
         let network = fill(config.init(device), &mut tensors)?;
         Ok(Self { config, network, tokenizer, marks })
     }

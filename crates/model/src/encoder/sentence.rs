@@ -2,8 +2,8 @@
 
 use super::bert::Bert;
 use super::config::{EncoderConfig, Pooling};
+use crate::log_probs::padded;
 use crate::tokenizer::Tokenizer;
-use burn::tensor::{Int, Tensor, TensorData};
 
 /// An encoder with its tokenizer.
 #[derive(Debug)]
@@ -72,13 +72,7 @@ impl SentenceEncoder {
     fn pass(&self, rows: &[&[u32]]) -> Vec<Vec<f32>> {
         let width = rows.iter().map(|row| row.len()).max().unwrap_or_default();
         let lengths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
-        let mut padded = Vec::with_capacity(rows.len() * width);
-        for row in rows {
-            padded.extend(row.iter().map(|id| *id as i32));
-            padded.resize(padded.len() + width - row.len(), 0);
-        }
-        let padded = TensorData::new(padded, [rows.len(), width]);
-        let ids = Tensor::<2, Int>::from_data(padded, &self.network.device());
+        let ids = padded(rows, width, &self.network.device());
         let (states, is_token) = self.network.forward(ids, &lengths);
         let hidden = self.dim();
         let vectors = match self.config.pooling {

@@ -36,3 +36,5 @@ pub use output::Precision;
 pub(crate) use safetensors::Safetensors;
 #[cfg(not(target_family = "wasm"))]
 pub(crate) use source::fill;
+#[cfg(not(target_family = "wasm"))]
+pub(crate) use {error::io_error, model::check_ids};

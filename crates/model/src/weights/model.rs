@@ -47,7 +47,7 @@ impl LoadedModel {
         let file = "tokenizer.json";
         let tokenizer = Tokenizer::from_bytes(files.tokenizer_json)
             .map_err(|source| WeightsError::Tokenizer { file: file.into(), source })?;
-        check_ids(file, &tokenizer, &config)?;
+        check_ids(file, &tokenizer, config.vocab_size)?;
         let mut source = Safetensors::open(Naming::HuggingFace, files.weights)?;
         let decoder = fill(config.init(device), &mut source)?;
         Ok(Self { config, decoder, tokenizer, chat_template: files.chat_template })
@@ -61,15 +61,16 @@ impl LoadedModel {
         let mut source = Gguf::open(file.into(), reader)?;
         let config = source.config()?;
         let tokenizer = source.tokenizer()?;
-        check_ids(file, &tokenizer, &config)?;
+        check_ids(file, &tokenizer, config.vocab_size)?;
         let chat_template = source.chat_template();
         let decoder = fill(config.init(device), &mut source)?;
         Ok(Self { config, decoder, tokenizer, chat_template })
     }
 }
 
-fn check_ids(file: &str, tokenizer: &Tokenizer, config: &DecoderConfig) -> Result<(), WeightsError> {
-    let (ids, vocab_size) = (tokenizer.vocab_size(), config.vocab_size);
+/// Refuses a tokenizer with more ids than the embedding has rows.
+pub(crate) fn check_ids(file: &str, tokenizer: &Tokenizer, vocab_size: usize) -> Result<(), WeightsError> {
+    let ids = tokenizer.vocab_size();
     if ids > vocab_size {
         return Err(WeightsError::TokenizerTooLarge {
             file: file.into(),

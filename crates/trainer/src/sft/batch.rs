@@ -45,24 +45,12 @@ pub(super) fn learn(decoder: &Decoder, batch: &[Example], trainer: &TrainerConfi
     };
     let mut gradients = GradientsAccumulator::new();
     let (mut loss, mut known) = (0.0, 0);
-    passes::run(decoder, &split(batch, trainer.micro_batch_tokens), pass, |part| {
+    let examples: Vec<&Example> = batch.iter().collect();
+    let split = passes::split(&examples, |example| example.ids().len(), trainer.micro_batch_tokens);
+    passes::run(decoder, &split, pass, |part| {
         loss += part.0;
         known += part.1;
         gradients.accumulate(decoder, part.2);
     });
     Learnt { loss, accuracy: known as f64 / targets as f64, targets, gradients: gradients.grads() }
-}
-
-/// Examples of like length together.
-fn split(batch: &[Example], tokens: usize) -> Vec<Vec<&Example>> {
-    let mut sorted: Vec<&Example> = batch.iter().collect();
-    sorted.sort_by_key(|example| std::cmp::Reverse(example.ids().len()));
-    let mut passes: Vec<Vec<&Example>> = Vec::new();
-    for example in sorted {
-        match passes.last_mut() {
-            Some(pass) if (pass.len() + 1) * pass[0].ids().len() <= tokens => pass.push(example),
-            _ => passes.push(vec![example]),
-        }
-    }
-    passes
 }
