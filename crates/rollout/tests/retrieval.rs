@@ -78,6 +78,19 @@ fn scores_are_lucenes() {
     check("tiger", &[]);
 }
 
+#[test]
+fn lengths_are_exact() {
+    let filled = |filler: usize| document(&filler.to_string(), &format!("zebra{}", " lion".repeat(filler)));
+    let documents: Vec<Document> = (100..200).rev().map(filled).collect();
+    let folder = TempDir::new().unwrap();
+    let folder = in_folder(&folder.path().join("index"), &documents);
+    for index in [Bm25Index::in_memory(documents).unwrap(), folder] {
+        let passages = index.search("zebra", 100).unwrap();
+        assert!(passages.is_sorted_by(|a, b| a.score > b.score));
+        assert!(ids(&passages).into_iter().eq((100..200).map(|filler| filler.to_string())));
+    }
+}
+
 /// The share of the gold passages of the mini questions among the best `k`.
 fn recall(index: &Bm25Index, k: usize) -> f64 {
     let questions = mini("mini_questions.jsonl");

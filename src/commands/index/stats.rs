@@ -20,7 +20,7 @@ pub fn run(args: StatsArgs, output: Output) -> Result<()> {
     let statistics = index.statistics();
     let texts = bytes(&args.index, &["store"])?;
     let vectors = bytes(&args.index, &["rex"])?;
-    let postings = bytes(&args.index, &["idx", "term", "fieldnorm", "fast"])?;
+    let postings = bytes(&args.index, &["idx", "term", "lengths", "fast"])?;
     let passages = statistics.passages;
     let each = |count: u64| count as f64 / passages.max(1) as f64;
     let mut out = std::io::stdout();

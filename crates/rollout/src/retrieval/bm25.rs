@@ -7,12 +7,12 @@
 //! idf(t) = ln(1 + (N − df + 0.5) / (df + 0.5))
 //! ```
 //!
-//! with `|d|` rounded to one byte, as tantivy and Lucene store it.
+//! with `|d|` exact, where tantivy and Lucene round it to one byte.
 
 use super::index::Segment;
+use super::lengths::Lengths;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::{Postings, SegmentPostings};
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet, Term};
@@ -31,7 +31,7 @@ pub(super) fn top(segments: &[Segment], terms: &[(Term, u32)], k: usize) -> tant
     }
     // The sum of a document is made in this order, however the index is cut into segments.
     weighted.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-    let length_norms = length_norms(segments);
+    let norm = Norm::of(segments);
 
     let mut best = Best { k, hits: BinaryHeap::new() };
     for (ordinal, segment) in segments.iter().enumerate() {
@@ -41,7 +41,7 @@ pub(super) fn top(segments: &[Segment], terms: &[(Term, u32)], k: usize) -> tant
                 lists.push(List { postings, weight: *weight });
             }
         }
-        Union::new(lists, &segment.lengths, &length_norms).collect(&mut best, |doc, score| {
+        Union::new(lists, segment, norm).collect(&mut best, |doc, score| {
             let position = segment.positions.get_val(doc);
             Hit { score, position, segment: ordinal, doc }
         });
@@ -113,19 +113,19 @@ struct Union<'a> {
     lists: Vec<List>,
     /// The most that the lists from this one on can add to a score; one longer than `lists`.
     rest: Vec<f32>,
-    lengths: &'a FieldNormReader,
-    length_norms: &'a [f32; 256],
+    segment: &'a Segment,
+    norm: Norm,
 }
 
 impl<'a> Union<'a> {
-    fn new(lists: Vec<List>, lengths: &'a FieldNormReader, length_norms: &'a [f32; 256]) -> Self {
+    fn new(lists: Vec<List>, segment: &'a Segment, norm: Norm) -> Self {
         /// The bound must hold for sums rounded in any order.
         const SLACK: f32 = 1.0001;
         let mut rest = vec![0.0; lists.len() + 1];
         for (index, list) in lists.iter().enumerate().rev() {
             rest[index] = rest[index + 1] + list.weight * SLACK;
         }
-        Self { lists, rest, lengths, length_norms }
+        Self { lists, rest, segment, norm }
     }
 
     fn collect(mut self, best: &mut Best, hit: impl Fn(DocId, f32) -> Hit) {
@@ -134,14 +134,14 @@ impl<'a> Union<'a> {
             let threshold = best.threshold();
             let essential = self.rest.iter().position(|rest| *rest < threshold).unwrap_or(self.lists.len());
             let start = self.lists[..essential].iter().map(|list| list.postings.doc()).min();
-            let Some(start) = start.filter(|doc| *doc < self.lengths.num_docs()) else {
+            let Some(start) = start.filter(|doc| *doc < self.segment.passages) else {
                 return;
             };
-            let end = self.lengths.num_docs().min(start.saturating_add(WINDOW as DocId));
+            let end = self.segment.passages.min(start.saturating_add(WINDOW as DocId));
             for list in &mut self.lists[..essential] {
                 while list.postings.doc() < end {
                     scores[(list.postings.doc() - start) as usize] +=
-                        list.score(self.lengths, self.length_norms);
+                        list.score(&self.segment.lengths, self.norm);
                     list.postings.advance();
                 }
             }
@@ -166,7 +166,7 @@ impl<'a> Union<'a> {
                 list.postings.seek(doc);
             }
             if list.postings.doc() == doc {
-                score += list.score(self.lengths, self.length_norms);
+                score += list.score(&self.segment.lengths, self.norm);
             }
         }
         (score >= threshold).then_some(score)
@@ -175,10 +175,9 @@ impl<'a> Union<'a> {
 
 impl List {
     /// What this term gives to the document that the list stands at.
-    fn score(&self, lengths: &FieldNormReader, length_norms: &[f32; 256]) -> f32 {
+    fn score(&self, lengths: &Lengths, norm: Norm) -> f32 {
         let frequency = self.postings.term_freq() as f32;
-        let norm = length_norms[usize::from(lengths.fieldnorm_id(self.postings.doc()))];
-        self.weight * frequency / (frequency + norm)
+        self.weight * frequency / (frequency + norm.at(lengths.get(self.postings.doc())))
     }
 }
 
@@ -191,14 +190,23 @@ fn idf(segments: &[Segment], term: &Term) -> tantivy::Result<f32> {
     Ok((1.0 + (others as f64 + 0.5) / (holders as f64 + 0.5)).ln() as f32)
 }
 
-/// `k1 · (1 − b + b · |d| / avg)` for each of the 256 lengths that tantivy distinguishes.
-fn length_norms(segments: &[Segment]) -> [f32; 256] {
-    let tokens: u64 = segments.iter().map(|segment| segment.terms.total_num_tokens()).sum();
-    let average = tokens.max(1) as f32 / documents(segments).max(1) as f32;
-    std::array::from_fn(|id| {
-        let length = FieldNormReader::id_to_fieldnorm(id as u8) as f32;
-        K1 * (1.0 - B + B * length / average)
-    })
+/// `k1 · (1 − b + b · |d| / avg)`, as a line in `|d|`.
+#[derive(Clone, Copy)]
+struct Norm {
+    base: f32,
+    slope: f32,
+}
+
+impl Norm {
+    fn of(segments: &[Segment]) -> Self {
+        let tokens: u64 = segments.iter().map(|segment| segment.terms.total_num_tokens()).sum();
+        let average = tokens.max(1) as f32 / documents(segments).max(1) as f32;
+        Self { base: K1 * (1.0 - B), slope: K1 * B / average }
+    }
+
+    fn at(self, length: u32) -> f32 {
+        self.base + self.slope * length as f32
+    }
 }
 
 fn documents(segments: &[Segment]) -> u64 {

@@ -1,15 +1,15 @@
 //! The BM25 index: opened from a folder or from memory, searched from any thread.
 
+use super::lengths::Lengths;
 use super::{Document, IndexError, Passage, RetrievalError, Retriever, analyzer, bm25, schema};
 #[cfg(not(target_family = "wasm"))]
 use rayon::prelude::*;
 use std::sync::Arc;
 use tantivy::columnar::ColumnValues;
 use tantivy::directory::RamDirectory;
-use tantivy::fieldnorm::FieldNormReader;
 use tantivy::store::StoreReader;
 use tantivy::tokenizer::TextAnalyzer;
-use tantivy::{DocId, Index, IndexSettings, InvertedIndexReader, SegmentReader, TantivyDocument, Term};
+use tantivy::{DocId, Index, IndexSettings, InvertedIndexReader, SegmentReader, TantivyDocument, TantivyError, Term};
 
 /// Blocks of stored documents that each segment keeps decompressed.
 const CACHED_BLOCKS: usize = 64;
@@ -40,7 +40,9 @@ pub struct Statistics {
 pub(super) struct Segment {
     name: String,
     pub(super) terms: Arc<InvertedIndexReader>,
-    pub(super) lengths: FieldNormReader,
+    pub(super) lengths: Lengths,
+    /// Number of passages.
+    pub(super) passages: DocId,
     pub(super) positions: Arc<dyn ColumnValues<u64>>,
     documents: StoreReader,
 }
@@ -60,7 +62,7 @@ impl Bm25Index {
         Self::new(writer.finalize()?, "memory".to_string())
     }
 
-    /// Opens the index in a folder, memory-mapped: it costs little memory, whatever its size.
+    /// Opens the index in a folder: it costs little memory, whatever its size.
     #[cfg(not(target_family = "wasm"))]
     pub fn open(folder: &std::path::Path) -> Result<Self, IndexError> {
         let place = folder.display().to_string();
@@ -68,7 +70,8 @@ impl Bm25Index {
             let reason = if folder.is_dir() { "no meta.json" } else { "no such folder" };
             return Err(IndexError::NotAnIndex { place, reason: reason.to_string() });
         }
-        let index = Index::open_in_dir(folder)
+        let index = (super::folder::IndexFolder::open(folder).map_err(TantivyError::from))
+            .and_then(Index::open)
             .map_err(|error| IndexError::Damaged { place: place.clone(), reason: error.to_string() })?;
         Self::new(index, place)
     }
@@ -184,13 +187,14 @@ impl Segment {
         Ok(Self {
             name: segment.id().uuid_string(),
             terms: reader.inverted_index(fields.contents)?,
-            lengths: reader.get_fieldnorms_reader(fields.contents)?,
+            lengths: Lengths::open(segment)?,
+            passages: reader.max_doc(),
             positions: reader.fast_fields().u64(schema::POSITION)?.first_or_default_col(0),
             documents: reader.get_store_reader(CACHED_BLOCKS)?,
         })
     }
 
     pub(super) fn len(&self) -> u64 {
-        u64::from(self.lengths.num_docs())
+        u64::from(self.passages)
     }
 }

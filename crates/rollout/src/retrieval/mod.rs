@@ -12,7 +12,10 @@ mod bm25;
 mod builder;
 pub mod contract;
 mod error;
+#[cfg(not(target_family = "wasm"))]
+mod folder;
 mod index;
+mod lengths;
 mod passage;
 mod schema;
 

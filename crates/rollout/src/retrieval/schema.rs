@@ -1,6 +1,8 @@
 //! What the index keeps of a document.
 
+use super::lengths::LengthsPlugin;
 use super::{Document, analyzer};
+use std::sync::Arc;
 use tantivy::schema::{
     FAST, Field, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions, Value,
 };
@@ -45,15 +47,16 @@ pub(super) fn new_index() -> (IndexBuilder, Fields) {
     let (schema, fields) = schema();
     let tokenizers = TokenizerManager::default();
     tokenizers.register(analyzer::NAME, analyzer::analyzer());
-    (Index::builder().schema(schema).tokenizers(tokenizers), fields)
+    let lengths = Arc::new(LengthsPlugin { contents: fields.contents });
+    (Index::builder().schema(schema).tokenizers(tokenizers).register_plugin(lengths), fields)
 }
 
 fn schema() -> (Schema, Fields) {
-    // BM25 needs frequencies and lengths; positions would serve phrases, which no query can ask for.
+    // BM25 needs frequencies; positions would serve phrases, which no query can ask for. Lengths are kept aside, exactly.
     let terms = TextFieldIndexing::default()
         .set_tokenizer(analyzer::NAME)
         .set_index_option(IndexRecordOption::WithFreqs)
-        .set_fieldnorms(true);
+        .set_fieldnorms(false);
     let mut builder = Schema::builder();
     let fields = Fields {
         id: builder.add_text_field("id", STORED),
