@@ -1,15 +1,12 @@
 //! What the policy acts in: tokenizer, prompt, protocol, retriever and exploration prompts, built from a configuration.
 
 use crate::config::Config;
-use crate::data::{Question, read_corpus};
+use crate::data::Question;
 use crate::error::TrainError;
 use crate::retrieval;
 use crate::sampler::{ModelCodec, ProbeStart, Probing, Sampler, Task};
-use burn::tensor::Device;
 use rex_model::LoadedModel;
-use rex_rollout::retrieval::Bm25Index;
 use rex_rollout::{Codec, DEFAULT_EXPLORATION, ExplorationPool, ProbeOn, Protocol, Retriever};
-use std::sync::Arc;
 
 /// Everything around the model that rollouts need; built once a run.
 pub struct Environment {
@@ -54,7 +51,7 @@ impl Environment {
             prompt: config.data.prompt.clone(),
             max_start_length: rollout.max_start_length,
             protocol,
-            retriever: retriever(config, &model.decoder.device())?,
+            retriever: retrieval::connect(&config.retriever, &model.decoder.device())?,
             pool,
             topk: config.retriever.topk,
             max_rows: rollout.max_rows,
@@ -104,26 +101,4 @@ impl Environment {
         }
         Ok(Task { prompt, golds: question.golden_answers.clone() })
     }
-}
-
-fn retriever(config: &Config, device: &Device) -> Result<Box<dyn Retriever>, TrainError> {
-    let settings = &config.retriever;
-    if !settings.url.is_empty() {
-        return Ok(retrieval::connect(settings)?);
-    }
-    if let Some(folder) = &settings.index {
-        let index = Arc::new(Bm25Index::open(folder)?);
-        return retrieval::local(index, folder, settings.method, device);
-    }
-    if settings.method != retrieval::Method::Bm25 {
-        let hint =
-            "retriever.method asks for vectors, which an index built with `rex index build --encoder` has";
-        return Err(TrainError::Missing { key: "retriever.index", hint });
-    }
-    if settings.corpus.is_empty() {
-        let hint = "name corpus files (JSONL), an index made by `rex index build` as retriever.index, or a server as \
-                    retriever.url";
-        return Err(TrainError::Missing { key: "retriever.corpus", hint });
-    }
-    Ok(Box::new(Bm25Index::in_memory(read_corpus(&settings.corpus)?)?))
 }

@@ -1,7 +1,7 @@
 //! The remote retriever against servers that do what servers do: answer, hesitate, fail, lie.
 
 use rex_rollout::{Passage, RetrievalError, Retriever};
-use rex_trainer::retrieval::{Cached, RemoteRetriever, RemoteSettings, Shards};
+use rex_trainer::retrieval::{Cached, RemoteRetriever, RemoteSettings, Reranked, Shards};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -61,7 +61,7 @@ fn answer(mut stream: TcpStream, log: &Mutex<Vec<Value>>, reply: &dyn Fn(usize, 
             break;
         }
     }
-    assert!(head.starts_with("POST /retrieve "), "{head}");
+    assert!(head.starts_with("POST /retrieve ") || head.starts_with("POST /rerank "), "{head}");
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     let request: Value = serde_json::from_slice(&body).unwrap();
@@ -161,7 +161,7 @@ fn the_servers_own_words_are_in_the_message() {
     );
     check("422 Unprocessable Entity", r#"{"detail": [{"loc": ["body"]}]}"#, 1, &[r#"[{"loc":["body"]}]"#]);
     check("404 Not Found", "", 1, &["404", "it gave no reason"]);
-    check("200 OK", "<html>login</html>", 1, &["not of the /retrieve contract", "<html>login</html>"]);
+    check("200 OK", "<html>login</html>", 1, &["not of the contract", "<html>login</html>"]);
     check("200 OK", r#"{"result": []}"#, 1, &["1 queries by 0 lists"]);
 }
 
@@ -227,4 +227,79 @@ fn equal_queries_are_asked_once() {
     check(&["c", "d", "e", "f", "c"], 3, &["c", "d", "e", "f"]);
     check(&["b"], 3, &["b"]);
     check(&[], 3, &[]);
+}
+
+/// Finds three passages for every query.
+struct Three;
+
+impl Retriever for Three {
+    fn retrieve(&self, queries: &[&str], topk: usize) -> Result<Vec<Vec<Passage>>, RetrievalError> {
+        let passage = |query: &str, id: usize| Passage {
+            id: id.to_string(),
+            contents: format!("\"{query}\"\ntext {id}\nand more"),
+            score: f32::NAN,
+        };
+        let list = |query: &&str| (0..3.min(topk)).map(|id| passage(query, id)).collect();
+        Ok(queries.iter().map(list).collect())
+    }
+}
+
+#[test]
+fn a_server_ranks_again() {
+    // As Search-R1's: the text that it read, best first.
+    let read = |request: &Value, id: usize| {
+        let query = request["queries"][0].as_str().unwrap();
+        format!("(Title: \"{query}\") text {id}\nand more")
+    };
+    let (url, asked) = server(move |_, request| {
+        let entry = |id, score: f64| json!({"document": read(request, id), "score": score});
+        ok(json!([[entry(2, 5.5), entry(0, -3.0)]]))
+    });
+    let reranked = Reranked::new(Three, &url, SETTINGS, 10);
+    let found = reranked.retrieve(&["a", "b", "c", "d"], 2).unwrap();
+    let ids: Vec<Vec<&str>> =
+        found.iter().map(|list| list.iter().map(|passage| passage.id.as_str()).collect()).collect();
+    assert_eq!(ids, [["2", "0"]; 4]);
+    assert!(
+        found.iter().zip(["a", "b", "c", "d"]).all(|(list, query)| list[0].title() == format!("\"{query}\""))
+    );
+    assert_eq!((found[0][0].score, found[0][1].score), (5.5, -3.0));
+    {
+        let asked = asked.lock().unwrap();
+        assert_eq!(asked.len(), 4, "a query a request");
+        for request in asked.iter() {
+            assert_eq!(request["queries"].as_array().unwrap().len(), 1);
+            assert_eq!(request["documents"][0].as_array().unwrap().len(), 3);
+            assert_eq!((&request["rerank_topk"], &request["return_scores"]), (&json!(2), &json!(true)));
+        }
+    }
+    assert!(
+        reranked.retrieve(&["a"], 0).unwrap()[0].is_empty() && reranked.retrieve(&[], 3).unwrap().is_empty()
+    );
+}
+
+#[test]
+fn a_reranking_servers_answer_is_checked() {
+    let check = |answer: Value, expected: Result<&[&str], &str>| {
+        let (url, _) = server(move |_, _| ok(answer.clone()));
+        let found = Reranked::new(Three, &url, SETTINGS, 3).retrieve(&["q"], 2);
+        match expected {
+            Ok(ids) => {
+                let found = found.unwrap();
+                assert_eq!(found[0].iter().map(|passage| passage.id.as_str()).collect::<Vec<_>>(), ids);
+            }
+            Err(part) => {
+                let error = message(found);
+                assert!(error.contains(part) && error.contains(&url), "{error}");
+            }
+        }
+    };
+    let entry = |id: &str, score: f64| json!({"document": {"id": id, "contents": format!("\"q\"\ntext {id}\nand more")}, "score": score});
+    // Documents instead of texts, in any order, and more than asked for.
+    check(json!([[entry("0", 1.0), entry("2", 3.0), entry("1", 2.0)]]), Ok(&["2", "1"]));
+    check(json!([[]]), Ok(&[]));
+    check(json!([]), Err("1 query by 0 lists"));
+    check(json!([[entry("7", 1.0)]]), Err("a passage that it was not asked about"));
+    check(json!([[entry("1", 1.0), entry("1", 0.5)]]), Err("a passage that it was not asked about"));
+    check(json!([["text without a score"]]), Err("not of the contract"));
 }

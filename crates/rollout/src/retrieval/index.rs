@@ -9,7 +9,9 @@ use tantivy::columnar::ColumnValues;
 use tantivy::directory::RamDirectory;
 use tantivy::store::StoreReader;
 use tantivy::tokenizer::TextAnalyzer;
-use tantivy::{DocId, Index, IndexSettings, InvertedIndexReader, SegmentReader, TantivyDocument, TantivyError, Term};
+use tantivy::{
+    DocId, Index, IndexSettings, InvertedIndexReader, SegmentReader, TantivyDocument, TantivyError, Term,
+};
 
 /// Blocks of stored documents that each segment keeps decompressed.
 const CACHED_BLOCKS: usize = 64;

@@ -41,6 +41,12 @@ pub trait Retriever: Send + Sync {
     fn retrieve(&self, queries: &[&str], topk: usize) -> Result<Vec<Vec<Passage>>, RetrievalError>;
 }
 
+impl<R: Retriever + ?Sized> Retriever for Box<R> {
+    fn retrieve(&self, queries: &[&str], topk: usize) -> Result<Vec<Vec<Passage>>, RetrievalError> {
+        (**self).retrieve(queries, topk)
+    }
+}
+
 impl<R: Retriever + ?Sized> Retriever for std::sync::Arc<R> {
     fn retrieve(&self, queries: &[&str], topk: usize) -> Result<Vec<Vec<Passage>>, RetrievalError> {
         (**self).retrieve(queries, topk)

@@ -85,6 +85,10 @@ pub struct RetrieverConfig {
     pub corpus: Vec<PathBuf>,
     /// Passages a search returns.
     pub topk: usize,
+    /// A server of Search-R1's `/rerank` contract, which picks the `topk` out of `rerank_candidates` passages.
+    pub rerank_url: Option<String>,
+    /// Passages that the reranking server looks at.
+    pub rerank_candidates: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -287,6 +291,8 @@ impl Default for RetrieverConfig {
             method: Method::Bm25,
             corpus: Vec::new(),
             topk: 3,
+            rerank_url: None,
+            rerank_candidates: 10,
         }
     }
 }

@@ -39,14 +39,17 @@ impl Config {
         )?;
         let retriever = &self.retriever;
         count("retriever.topk", retriever.topk)?;
-        for url in &retriever.url {
-            rule(
-                url.starts_with("http://") || url.starts_with("https://"),
-                "retriever.url",
-                url,
-                "must be a URL, for example http://127.0.0.1:8000/retrieve",
-            )?;
+        let url = |key, url: &String, example| {
+            let is_url = url.starts_with("http://") || url.starts_with("https://");
+            rule(is_url, key, url, example)
+        };
+        for server in &retriever.url {
+            url("retriever.url", server, "must be a URL, for example http://127.0.0.1:8000/retrieve")?;
         }
+        if let Some(server) = &retriever.rerank_url {
+            url("retriever.rerank_url", server, "must be a URL, for example http://127.0.0.1:6980/rerank")?;
+        }
+        count("retriever.rerank_candidates", retriever.rerank_candidates)?;
         rule(retriever.timeout_s > 0, "retriever.timeout_s", &retriever.timeout_s, "must be at least 1")?;
         count("retriever.batch_size", retriever.batch_size)?;
         count("retriever.concurrency", retriever.concurrency)?;

@@ -2,7 +2,7 @@
 //!
 //! Here: [`local`] searches an index by words, by meaning ([`DenseRetriever`], exact search over vectors that an encoder made) or
 //! both ([`Hybrid`]). Elsewhere: [`RemoteRetriever`] asks one server of the `/retrieve` contract, [`Shards`] several whose passages
-//! it merges by score, and [`Cached`] asks any retriever each query once.
+//! it merges by score. On top of any: [`Reranked`] has a server look at its passages again, and [`Cached`] asks it each query once.
 
 mod cached;
 mod connect;
@@ -10,6 +10,8 @@ mod dense;
 mod hybrid;
 mod local;
 mod remote;
+mod rerank;
+mod server;
 mod shards;
 mod vectors;
 
@@ -18,6 +20,8 @@ pub use connect::connect;
 pub use dense::{DenseRetriever, write_vectors};
 pub use hybrid::Hybrid;
 pub use local::{Method, local};
-pub use remote::{RemoteRetriever, RemoteSettings};
+pub use remote::RemoteRetriever;
+pub use rerank::Reranked;
+pub use server::RemoteSettings;
 pub use shards::Shards;
 pub use vectors::has_vectors;
