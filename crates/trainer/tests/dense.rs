@@ -5,7 +5,7 @@ use rex_model::{SentenceEncoder, TextKind};
 use rex_rollout::Retriever;
 use rex_rollout::retrieval::{Bm25Index, Document, IndexBuilder};
 use rex_trainer::data::read_corpus;
-use rex_trainer::retrieval::{Method, local, write_vectors};
+use rex_trainer::retrieval::{Method, local, write_graph, write_vectors};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,6 +82,48 @@ fn the_nearest_passages_are_found() {
             passage.score
         );
     }
+}
+
+#[test]
+fn a_graph_finds_nearly_the_same() {
+    let folder = TempDir::new().unwrap();
+    let (folder, device) = (folder.path().join("index"), Device::flex());
+    let documents = mini();
+    let index = build(&folder, &documents);
+    write_vectors(&folder, &index, &encoder(), &device, &mut |_| {}).unwrap();
+    let open = || local(index.clone(), &folder, Method::Dense, &device);
+    let queries: Vec<&str> = documents.iter().step_by(3).map(|document| document.contents.as_str()).collect();
+    let ask = || open().unwrap().retrieve(&queries, 10).unwrap();
+    let exact = ask();
+
+    let mut done = 0;
+    write_graph(&folder, &index, &mut |count| done = count).unwrap();
+    assert_eq!(done, documents.len());
+    let found = ask();
+    let mut equal = 0;
+    for (found, exact) in found.iter().zip(&exact) {
+        assert_eq!((found.len(), found.is_sorted_by(|a, b| a.score >= b.score)), (10, true));
+        equal += found.iter().filter(|passage| exact.contains(passage)).count();
+    }
+    let recall = equal as f64 / (10 * queries.len()) as f64;
+    println!("recall {recall:.4}");
+    assert!(recall > 0.97, "recall {recall}");
+    assert!(open().unwrap().retrieve(&["a"], 0).unwrap()[0].is_empty());
+    assert_eq!(open().unwrap().retrieve(&["a"], 1_000_000).unwrap()[0].len(), 608);
+
+    let file = folder.join("vectors.usearch");
+    let whole = fs::read(&file).unwrap();
+    for kept in [0, 1, 100, whole.len() / 2] {
+        fs::write(&file, &whole[..kept]).unwrap();
+        let error = open().err().expect("an error").to_string();
+        assert!(
+            error.contains("vectors.usearch") && error.contains("build it again"),
+            "{kept} bytes: {error}"
+        );
+    }
+    // New vectors do away with the graph over the old ones.
+    write_vectors(&folder, &index, &encoder(), &device, &mut |_| {}).unwrap();
+    assert!(!file.exists() && ask() == exact);
 }
 
 #[test]

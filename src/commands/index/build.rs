@@ -23,6 +23,9 @@ pub struct BuildArgs {
     /// Folder of a sentence encoder (BERT family): also makes a vector of each passage, for dense and hybrid search
     #[arg(long, value_name = "DIR")]
     encoder: Option<PathBuf>,
+    /// Also a graph over the vectors: dense search looks at few of them instead of all, and may miss one (for millions)
+    #[arg(long, requires = "encoder")]
+    approximate: bool,
     /// Device that the encoder runs on
     #[arg(long, default_value = "cpu")]
     device: String,
@@ -59,6 +62,9 @@ pub fn run(args: BuildArgs, output: Output) -> Result<()> {
         retrieval::write_vectors(&args.out, &index, encoder, &device, &mut |done| {
             bars.show("encoding", done, total);
         })?;
+        if args.approximate {
+            retrieval::write_graph(&args.out, &index, &mut |done| bars.show("linking", done, total))?;
+        }
     }
     bars.clear();
 

@@ -19,7 +19,7 @@ pub fn run(args: StatsArgs, output: Output) -> Result<()> {
     let index = Bm25Index::open(&args.index)?;
     let statistics = index.statistics();
     let texts = bytes(&args.index, &["store"])?;
-    let vectors = bytes(&args.index, &["rex"])?;
+    let vectors = bytes(&args.index, &["rex", "usearch"])?;
     let postings = bytes(&args.index, &["idx", "term", "lengths", "fast"])?;
     let passages = statistics.passages;
     let each = |count: u64| count as f64 / passages.max(1) as f64;

@@ -1,18 +1,22 @@
 //! Search by meaning: the passages whose vectors are nearest to the query's.
 
-use super::vectors::{VectorWriter, Vectors};
+use super::graph::{self, Graph};
+use super::vectors::{Hit, VectorWriter, Vectors};
 use crate::error::TrainError;
 use burn::tensor::Device;
+use rayon::prelude::*;
 use rex_model::{SentenceEncoder, TextKind};
 use rex_rollout::retrieval::{Bm25Index, IndexError};
 use rex_rollout::{Passage, RetrievalError, Retriever};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Exact search over the vectors of an index.
+/// Search over the vectors of an index: through the graph over them where there is one, else exact.
 pub struct DenseRetriever {
+    folder: PathBuf,
     index: Arc<Bm25Index>,
     vectors: Vectors,
+    graph: Option<Graph>,
     /// One batch at a time: a pass uses all cores by itself.
     encoder: Mutex<SentenceEncoder>,
 }
@@ -31,7 +35,21 @@ impl DenseRetriever {
             let reason = format!("{} makes vectors of another length", vectors.encoder().display());
             return Err(IndexError::Damaged { place: place(), reason }.into());
         }
-        Ok(Self { index, vectors, encoder: Mutex::new(encoder) })
+        let graph = Graph::open(folder, &vectors)?;
+        Ok(Self { folder: folder.to_path_buf(), index, vectors, graph, encoder: Mutex::new(encoder) })
+    }
+
+    /// The nearest passages to each query.
+    fn nearest(&self, queries: &[Vec<f32>], topk: usize) -> Result<Vec<Vec<Hit>>, IndexError> {
+        let Some(graph) = self.graph.as_ref().filter(|_| topk > 0) else {
+            return Ok(self.vectors.search(queries, topk));
+        };
+        let damaged = |reason| IndexError::Damaged { place: self.folder.display().to_string(), reason };
+        let nearest = |query: &Vec<f32>| {
+            let rows = graph.candidates(query, topk).map_err(damaged)?;
+            Ok(self.vectors.best_of(&rows, query, topk))
+        };
+        queries.par_iter().map(nearest).collect()
     }
 }
 
@@ -45,7 +63,7 @@ impl Retriever for DenseRetriever {
             let document = self.index.document(row as u64)?;
             Ok(Passage { id: document.id, contents: document.contents, score })
         };
-        let lists = self.vectors.search(&vectors, topk).into_iter();
+        let lists = self.nearest(&vectors, topk)?.into_iter();
         lists.map(|hits| hits.into_iter().map(passage).collect()).collect()
     }
 }
@@ -81,4 +99,19 @@ pub fn write_vectors(
         progress(done);
     }
     writer.finish().map_err(io)
+}
+
+/// Writes a graph over the vectors of `index` beside them, in `folder`. `progress` is told how many are done.
+///
+/// # Errors
+/// When there are no vectors, or the graph does not fit into memory or cannot be written.
+pub fn write_graph(
+    folder: &Path,
+    index: &Bm25Index,
+    progress: &mut dyn FnMut(usize),
+) -> Result<(), TrainError> {
+    let vectors = Vectors::open(folder, index)?
+        .ok_or_else(|| IndexError::NoVectors { place: folder.display().to_string() })?;
+    graph::write(folder, &vectors, progress)
+        .map_err(|source| TrainError::Io { path: folder.to_path_buf(), source })
 }

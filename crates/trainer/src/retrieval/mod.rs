@@ -1,12 +1,13 @@
 //! The makers of retrievers that need files, a network or an encoder.
 //!
-//! Here: [`local`] searches an index by words, by meaning ([`DenseRetriever`], exact search over vectors that an encoder made) or
+//! Here: [`local`] searches an index by words, by meaning ([`DenseRetriever`], over vectors that an encoder made) or
 //! both ([`Hybrid`]). Elsewhere: [`RemoteRetriever`] asks one server of the `/retrieve` contract, [`Shards`] several whose passages
 //! it merges by score. On top of any: [`Reranked`] has a server look at its passages again, and [`Cached`] asks it each query once.
 
 mod cached;
 mod connect;
 mod dense;
+mod graph;
 mod hybrid;
 mod local;
 mod remote;
@@ -17,7 +18,7 @@ mod vectors;
 
 pub use cached::Cached;
 pub use connect::connect;
-pub use dense::{DenseRetriever, write_vectors};
+pub use dense::{DenseRetriever, write_graph, write_vectors};
 pub use hybrid::Hybrid;
 pub use local::{Method, local};
 pub use remote::RemoteRetriever;

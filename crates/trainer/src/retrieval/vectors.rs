@@ -4,6 +4,8 @@
 //! [`Bm25Index::documents`], the scale of its vector (f32, little-endian) and its numbers divided by it, as signed bytes. A byte
 //! a number is a quarter of f32; rounding moves an inner product of MiniLM's by less than 0.01.
 
+use super::graph;
+use crate::run_dir::sync_folder;
 use memmap2::Mmap;
 use rayon::prelude::*;
 use rex_rollout::retrieval::{Bm25Index, IndexError};
@@ -91,6 +93,35 @@ impl Vectors {
         self.dim
     }
 
+    /// Number of passages.
+    pub fn len(&self) -> usize {
+        (self.map.len() - START) / self.stride()
+    }
+
+    /// A passage's vector, up to a factor.
+    pub(super) fn numbers(&self, row: usize) -> &[i8] {
+        bytemuck::cast_slice(&self.row(row)[SCALE..])
+    }
+
+    fn row(&self, row: usize) -> &[u8] {
+        &self.map[START + row * self.stride()..][..self.stride()]
+    }
+
+    fn stride(&self) -> usize {
+        SCALE + self.dim
+    }
+
+    /// The `k` of some passages with the largest inner products, best first; equal ones in the order of the file.
+    ///
+    /// # Panics
+    /// When the query has another dimension, or there is no such passage.
+    pub fn best_of(&self, rows: &[usize], query: &[f32], k: usize) -> Vec<Hit> {
+        let query = Query::new(query, self.dim);
+        let mut best = Best::new(k);
+        rows.iter().for_each(|row| best.offer(query.score(self.row(*row)), *row));
+        sorted(best.hits(), k)
+    }
+
     /// The `k` passages with the largest inner products for each query, best first; equal ones in the order of the file.
     ///
     /// # Panics
@@ -99,10 +130,8 @@ impl Vectors {
         /// Rows that stay in the cache while every query looks at them.
         const BLOCK: usize = 512;
         let queries: Vec<Query> = queries.iter().map(|query| Query::new(query, self.dim)).collect();
-        let stride = SCALE + self.dim;
-        let cores = rayon::current_num_threads();
-        let rows = (self.map.len() - START) / stride;
-        let share = rows.div_ceil(cores).max(1);
+        let stride = self.stride();
+        let share = self.len().div_ceil(rayon::current_num_threads()).max(1);
         let parts: Vec<Vec<Best>> = (self.map[START..].par_chunks(share * stride).enumerate())
             .map(|(part, rows)| {
                 let mut best: Vec<Best> = queries.iter().map(|_| Best::new(k)).collect();
@@ -117,14 +146,22 @@ impl Vectors {
                 best
             })
             .collect();
-        let merge = |query: usize| {
-            let mut hits: Vec<Hit> = parts.iter().flat_map(|part| part[query].hits()).collect();
-            hits.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            hits.truncate(k);
-            hits
-        };
+        let merge = |query: usize| sorted(parts.iter().flat_map(|part| part[query].hits()), k);
         (0..queries.len()).map(merge).collect()
     }
+}
+
+fn sorted(hits: impl Iterator<Item = Hit>, k: usize) -> Vec<Hit> {
+    let mut hits: Vec<Hit> = hits.collect();
+    hits.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    hits.truncate(k);
+    hits
+}
+
+/// A vector as its scale and its numbers divided by it, rounded to signed bytes.
+pub(super) fn rounded(vector: &[f32]) -> (f32, Vec<i8>) {
+    let scale = largest(vector) / ROW_RANGE;
+    (scale, vector.iter().map(|x| (x / scale).round() as i8).collect())
 }
 
 /// A query in integers.
@@ -192,6 +229,13 @@ fn unordered(ordered: i32) -> f32 {
     f32::from_bits((ordered ^ (((ordered >> 31) as u32) >> 1) as i32) as u32)
 }
 
+/// Makes a finished file durable and gives it its name.
+pub(super) fn publish(aside: &Path, target: &Path) -> io::Result<()> {
+    File::options().write(true).open(aside)?.sync_all()?;
+    fs::rename(aside, target)?;
+    sync_folder(target)
+}
+
 /// Writes the vectors of an index: [`add`](Self::add) one for each passage, then [`finish`](Self::finish).
 pub struct VectorWriter {
     file: BufWriter<File>,
@@ -205,9 +249,11 @@ impl VectorWriter {
     pub fn create(folder: &Path, index: &Bm25Index, dim: usize, encoder: &Path) -> io::Result<Self> {
         let (target, aside) = (folder.join(NAME), folder.join(format!("{NAME}.partial")));
         // Vectors of an earlier index answer for passages that are gone.
-        match fs::remove_file(&target) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        for old in [&folder.join(graph::NAME), &target] {
+            match fs::remove_file(old) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
         let encoder = fs::canonicalize(encoder)?;
         let header = Header { format: FORMAT.to_string(), dim, fingerprint: index.fingerprint(), encoder };
@@ -223,10 +269,9 @@ impl VectorWriter {
     /// # Errors
     /// When it cannot be written.
     pub fn add(&mut self, vector: &[f32]) -> io::Result<()> {
-        let scale = largest(vector) / ROW_RANGE;
+        let (scale, numbers) = rounded(vector);
         self.file.write_all(&scale.to_le_bytes())?;
-        let bytes: Vec<u8> = vector.iter().map(|x| (x / scale).round() as i8 as u8).collect();
-        self.file.write_all(&bytes)
+        self.file.write_all(bytemuck::cast_slice(&numbers))
     }
 
     /// Puts the file in its place.
@@ -234,8 +279,7 @@ impl VectorWriter {
     /// # Errors
     /// When it cannot be written.
     pub fn finish(self) -> io::Result<()> {
-        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        fs::rename(self.aside, self.target)
+        drop(self.file.into_inner().map_err(io::IntoInnerError::into_error)?);
+        publish(&self.aside, &self.target)
     }
 }
