@@ -123,34 +123,21 @@ impl Stream<'_> {
         }
     }
 
-    /// Everything after the prompt that was not printed yet. The last characters wait while they may still be half a
-    /// character, unless `all` is wanted.
+    /// Everything after the prompt that was not printed yet. The last tokens wait while they may still be half a character,
+    /// unless `all` is wanted.
     fn print_new(&mut self, episode: &Episode, all: bool) -> std::io::Result<()> {
         let transcript = episode.transcript();
-        let codec = self.environment.codec();
+        let start = self.shown.max(transcript.prompt_len());
+        let pieces = transcript.pieces(start.., self.environment.codec());
+        let whole = pieces.iter().rposition(|piece| !piece.is_empty() && !piece.ends_with('\u{fffd}'));
+        let ready = if all { pieces.len() } else { whole.map_or(0, |last| last + 1) };
         let mut out = std::io::stdout();
-        for (author, range) in transcript.segments() {
-            let start = range.start.max(self.shown);
-            if author == Author::Prompt || start >= range.end {
-                continue;
-            }
-            let text = continued(codec, &transcript.ids()[range.start..range.end], start - range.start);
-            if !all && text.ends_with('\u{fffd}') && range.end == transcript.len() {
-                return out.flush();
-            }
-            write!(out, "{}", colour(author).apply_to(printable(&text)))?;
-            self.shown = range.end;
+        for (author, piece) in transcript.authors()[start..].iter().zip(&pieces[..ready]) {
+            write!(out, "{}", colour(*author).apply_to(printable(piece)))?;
         }
+        self.shown = start + ready;
         out.flush()
     }
-}
-
-/// The text of a segment's tokens from `shown` on, as it stands in the whole segment: decoded alone, a token may lack the space
-/// before it.
-fn continued(codec: &dyn Codec, ids: &[u32], shown: usize) -> String {
-    let before = codec.decode(&ids[..shown]);
-    let alone = || codec.decode(&ids[shown..]);
-    codec.decode(ids).strip_prefix(&before).map_or_else(alone, str::to_string)
 }
 
 fn colour(author: Author) -> Style {
@@ -165,31 +152,4 @@ fn colour(author: Author) -> Style {
 /// Text from a model or a corpus must not steer the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Ids are letters, a space between two.
-    struct Spaced;
-
-    impl Codec for Spaced {
-        fn encode(&self, text: &str) -> Vec<u32> {
-            text.chars().filter(|c| *c != ' ').map(u32::from).collect()
-        }
-
-        fn decode(&self, ids: &[u32]) -> String {
-            let letters: Vec<String> =
-                ids.iter().map(|&id| char::from_u32(id).unwrap().to_string()).collect();
-            letters.join(" ")
-        }
-    }
-
-    #[test]
-    fn pieces_make_the_whole() {
-        let ids = Spaced.encode("a b c");
-        let pieces: Vec<String> = (0..3).map(|shown| continued(&Spaced, &ids[..=shown], shown)).collect();
-        assert_eq!(pieces, ["a", " b", " c"]);
-    }
 }

@@ -21,6 +21,7 @@ mod error;
 pub mod evaluate;
 pub mod history;
 pub mod hopworld;
+mod html;
 pub mod metrics;
 pub mod objective;
 pub mod observer;

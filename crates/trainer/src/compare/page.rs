@@ -3,6 +3,7 @@
 use super::comparison::Comparison;
 use super::plot::{Plot, plots};
 use super::tables::{Table, tables};
+use crate::html::policy_hash;
 use minijinja::Environment;
 use minijinja::value::{Serde, Value};
 use serde::Serialize;
@@ -10,15 +11,19 @@ use serde::Serialize;
 #[derive(Serialize)]
 struct Page {
     css: &'static str,
+    css_hash: String,
     questions: Vec<String>,
     plots: Vec<Plot>,
     tables: Vec<Table>,
 }
 
+const CSS: &str = include_str!("page.css");
+
 pub fn html(comparison: &Comparison) -> String {
     let questions = comparison.questions.clone();
     let page = Page {
-        css: include_str!("page.css"),
+        css: CSS,
+        css_hash: policy_hash(CSS),
         questions,
         plots: plots(comparison),
         tables: tables(comparison),

@@ -4,7 +4,7 @@ use super::curves::sources;
 use super::run::Run;
 use crate::evaluate::{ALL, em_name};
 use crate::metrics::Metrics;
-use crate::quantity::count;
+use crate::quantity::{count, duration};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -107,33 +107,4 @@ fn facts(run: &Run) -> Vec<Fact> {
     // Hopworld's first model comes from no folder.
     facts.retain(|fact| !fact.value.is_empty());
     facts
-}
-
-fn duration(seconds: f64) -> String {
-    let whole = seconds.round() as u64;
-    let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
-    match (hours, minutes) {
-        (0, 0) if whole < 10 => format!("{seconds:.1} s"),
-        (0, 0) => format!("{rest} s"),
-        (0, _) => format!("{minutes} min {rest} s"),
-        _ => format!("{hours} h {minutes} min"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times() {
-        for (seconds, expected) in [
-            (0.0, "0.0 s"),
-            (2.46, "2.5 s"),
-            (59.6, "1 min 0 s"),
-            (754.0, "12 min 34 s"),
-            (7261.0, "2 h 1 min"),
-        ] {
-            assert_eq!(duration(seconds), expected);
-        }
-    }
 }
