@@ -6,7 +6,7 @@ use crate::device;
 use crate::hopworld;
 use anyhow::Result;
 use console::{Style, style};
-use rex_rollout::{Author, Codec, Episode};
+use rex_rollout::{Author, Episode};
 use rex_trainer::data::Question;
 use rex_trainer::{Draw, Environment, Event};
 use serde_json::json;
