@@ -64,26 +64,31 @@ impl Graph {
 pub(super) fn write(folder: &Path, vectors: &Vectors, progress: &mut dyn FnMut(usize)) -> io::Result<()> {
     /// Vectors between two looks at the progress.
     const STRIDE: usize = 4096;
+    /// Added one after another: threads that begin a graph together do not see each other's vectors, and some stay unlinked.
+    const ALONE: usize = 1024;
     let failed = |error: &dyn ToString| io::Error::other(format!("{NAME}: {}", error.to_string()));
     let index = empty(vectors.dim()).map_err(|error| failed(&error))?;
     let threads = rayon::current_num_threads();
     index.reserve_capacity_and_threads(vectors.len(), threads).map_err(|error| failed(&error))?;
-    for start in (0..vectors.len()).step_by(STRIDE) {
-        let rows = start..(start + STRIDE).min(vectors.len());
-        let end = rows.end;
+    let add = |row: usize| index.add(row as u64, vectors.numbers(row)).map_err(|error| failed(&error));
+    let alone = ALONE.min(vectors.len());
+    (0..alone).try_for_each(add)?;
+    for start in (alone..vectors.len()).step_by(STRIDE) {
+        let end = (start + STRIDE).min(vectors.len());
         // As many tasks as the graph expects threads.
-        let next = AtomicUsize::new(rows.start);
+        let next = AtomicUsize::new(start);
         let link = || {
             while let row = next.fetch_add(1, Ordering::Relaxed)
                 && row < end
             {
-                index.add(row as u64, vectors.numbers(row)).map_err(|error| failed(&error))?;
+                add(row)?;
             }
             Ok::<_, io::Error>(())
         };
         (0..threads).into_par_iter().try_for_each(|_| link())?;
         progress(end);
     }
+    progress(vectors.len());
     let (target, aside) = (folder.join(NAME), folder.join(format!("{NAME}.partial")));
     let path = aside.to_str().ok_or_else(|| failed(&"its path is not in UTF-8"))?;
     index.save(path).map_err(|error| failed(&error))?;
