@@ -1,7 +1,7 @@
 //! `rex eval`: scores a model on question files.
 
 use super::progress::Bars;
-use super::sampling;
+use super::sampling::SamplingArgs;
 use crate::args::{Experiment, Output};
 use crate::device;
 use crate::hopworld;
@@ -21,11 +21,8 @@ pub struct EvalArgs {
     /// Questions of each file, from its start
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Sampling temperature; 0 takes the likeliest token
-    #[arg(long, default_value_t = 0.0)]
-    temperature: f64,
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    #[command(flatten)]
+    sampling: SamplingArgs,
     /// Overrides, for example retriever.topk=5
     #[arg(value_name = "KEY=VALUE")]
     overrides: Vec<String>,
@@ -55,8 +52,8 @@ pub fn run(args: EvalArgs, output: Output) -> Result<()> {
         &environment,
         &model.decoder,
         &questions,
-        sampling(args.temperature),
-        args.seed,
+        args.sampling.sampling(),
+        args.sampling.seed,
         &mut observe,
     )?;
     bars.clear();

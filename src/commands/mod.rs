@@ -9,15 +9,9 @@ pub mod index;
 mod interrupt;
 mod progress;
 pub mod report;
+mod sampling;
 pub mod serve;
 pub mod sft;
 mod summary;
 pub mod train;
 pub mod world;
-
-use rex_model::Sampling;
-
-/// `--temperature`: 0 is the likeliest token.
-fn sampling(temperature: f64) -> Sampling {
-    if temperature > 0.0 { Sampling::Temperature(temperature) } else { Sampling::Greedy }
-}

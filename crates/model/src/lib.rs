@@ -34,7 +34,7 @@ pub use mlp::Mlp;
 pub use norm::RmsNorm;
 pub use pass::{Activations, Pass};
 pub use rope::{Rope, rope_frequencies};
-pub use sampling::Sampling;
+pub use sampling::{Sampling, Truncation};
 pub use tokenizer::{Tokenizer, TokenizerError};
 pub use weights::{HuggingFaceFiles, LoadedModel, WeightsError};
 #[cfg(not(target_family = "wasm"))]
