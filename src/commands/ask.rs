@@ -1,5 +1,6 @@
 //! `rex ask`: one question, streamed as the model and the search engine write it.
 
+use super::model;
 use super::sampling::{SamplingArgs, TRUNCATION};
 use crate::args::{Experiment, Output};
 use crate::device;
@@ -33,7 +34,8 @@ pub struct AskArgs {
 
 pub fn run(args: AskArgs, output: Output) -> Result<()> {
     let config = args.experiment.load(hopworld::TRAIN, &args.overrides)?;
-    let model = rex_model::load(config.model_path()?, &device::open(&args.experiment.device)?)?;
+    let device = device::open(&args.experiment.device)?;
+    let model = rex_model::load(&model::locate(&config, output)?, &device)?;
     let environment = Environment::new(&config, &model)?;
     let question = Question {
         id: "question".to_string(),

@@ -1,5 +1,6 @@
 //! `rex eval`: scores a model on question files.
 
+use super::model;
 use super::progress::Bars;
 use super::sampling::SamplingArgs;
 use crate::args::{Experiment, Output};
@@ -37,7 +38,8 @@ pub fn run(args: EvalArgs, output: Output) -> Result<()> {
         let count = args.limit.unwrap_or(read.len()).min(read.len());
         questions.extend_from_slice(&read[..count]);
     }
-    let model = rex_model::load(config.model_path()?, &device::open(&args.experiment.device)?)?;
+    let device = device::open(&args.experiment.device)?;
+    let model = rex_model::load(&model::locate(&config, output)?, &device)?;
     let environment = Environment::new(&config, &model)?;
 
     let mut bars = Bars::new(output);

@@ -7,6 +7,7 @@ pub mod eval;
 pub mod export;
 pub mod index;
 mod interrupt;
+mod model;
 mod progress;
 pub mod report;
 mod sampling;
