@@ -12,6 +12,17 @@ pub const COMPILED: &[&str] = &[
 /// Back ends that exist, each with the cargo feature that adds it.
 const KNOWN: &[(&str, &str)] = &[("cpu", "cpu")];
 
+/// Bytes that are free for a run on a device, where it can be told; a container's limit counts.
+pub fn free_memory(name: &str) -> Option<u64> {
+    if name != "cpu" {
+        return None;
+    }
+    let memory = sysinfo::RefreshKind::nothing().with_memory(sysinfo::MemoryRefreshKind::everything());
+    let system = sysinfo::System::new_with_specifics(memory).ok()?;
+    let limit = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    Some(system.available_memory().min(limit))
+}
+
 /// Opens a device by its name on the command line.
 pub fn open(name: &str) -> Result<Device> {
     match name {

@@ -3,8 +3,11 @@
 #[path = "fixtures/tiny.rs"]
 mod tiny;
 
+use burn::tensor::Device;
+use rex_rollout::Author;
 use rex_trainer::config::Config;
-use rex_trainer::{Metrics, Observer, Trainer};
+use rex_trainer::data::read_questions;
+use rex_trainer::{Draw, Environment, Metrics, Observer, Probing, Task, Trainer};
 use std::path::Path;
 
 /// Keeps the metrics of every step.
@@ -106,6 +109,49 @@ fn uniform_over_sampling_draws_as_many() {
 }
 
 /// Every algorithm runs and stays finite.
+/// Token in, token out: a probe goes on in its parent's cache row, so of its tokens only the exploration prompt is computed before
+/// it draws (the token before is computed again, to score the prompt's first, and the prompt's last when it draws), and the passages
+/// that it then reads.
+#[test]
+fn probes_cost_their_exploration_prompts() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = tiny::write(folder.path(), 1, 32);
+    let config = Config::load(Some(&config), &[]).unwrap();
+    let model = rex_model::load(&config.model.path, &Device::flex()).unwrap();
+    let environment = Environment::new(&config, &model).unwrap();
+    let questions = read_questions(&config.data.train_files[0]).unwrap();
+    let tasks: Vec<Task> = questions.iter().map(|question| environment.task(question).unwrap()).collect();
+    let sample = |probability| {
+        let probing = environment.probing().map(|probing| Probing { probability, ..probing });
+        let sampling = rex_model::Sampling::Temperature(1.0);
+        let draw = Draw { sampling, group_size: 4, probing, seed: 5, step: 1 };
+        environment.sampler().sample(&model.decoder, &tasks, draw, &mut |_| {}).unwrap()
+    };
+    let (plain, probed) = (sample(0.0), sample(1.0));
+    let probes = &probed.rollouts[plain.rollouts.len()..];
+    assert!(probes.len() > 10, "{} probes", probes.len());
+    let (mut prompts, mut read) = (0, 0);
+    for probe in probes {
+        let (branch, authors) = (probe.episode.branch().unwrap(), probe.episode.transcript().authors());
+        prompts += branch.exploration.len() as u64;
+        // What follows the last token that was drawn is never computed.
+        let last = authors.iter().rposition(|&author| author == Author::Model).unwrap();
+        let own = &authors[branch.exploration.end..last];
+        read += own.iter().filter(|&&author| author != Author::Model).count() as u64;
+    }
+    assert_eq!(probed.tokens.prefilled - plain.tokens.prefilled, prompts + read);
+    let drawn: usize = probes
+        .iter()
+        .map(|probe| {
+            let start = probe.episode.branch().unwrap().exploration.end;
+            let authors = &probe.episode.transcript().authors()[start..];
+            authors.iter().filter(|&&author| author == Author::Model).count()
+        })
+        .sum();
+    assert_eq!(probed.tokens.decoded - plain.tokens.decoded, drawn as u64);
+    println!("{} probes: {prompts} tokens of exploration prompts, {read} of passages", probes.len());
+}
+
 #[test]
 fn every_algorithm_runs() {
     let folder = tempfile::tempdir().unwrap();

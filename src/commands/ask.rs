@@ -1,6 +1,7 @@
 //! `rex ask`: one question, streamed as the model and the search engine write it.
 
-use super::sampling;
+use super::model;
+use super::sampling::{SamplingArgs, TRUNCATION};
 use crate::args::{Experiment, Output};
 use crate::device;
 use crate::hopworld;
@@ -18,16 +19,13 @@ pub struct AskArgs {
     question: String,
     #[command(flatten)]
     experiment: Experiment,
-    /// Sampling temperature; 0 takes the likeliest token
-    #[arg(long, default_value_t = 0.0)]
-    temperature: f64,
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    #[command(flatten)]
+    sampling: SamplingArgs,
     /// A right answer: with it the answer is checked, and a wrong one can be probed
     #[arg(long, value_name = "ANSWER")]
     gold: Vec<String>,
-    /// Mixed sampling: probe a wrong answer (needs --gold)
-    #[arg(long, requires = "gold")]
+    /// Mixed sampling, as in training: probe a wrong answer (needs --gold), and draw from all tokens
+    #[arg(long, requires = "gold", conflicts_with_all = TRUNCATION)]
     mixed: bool,
     /// Overrides, for example retriever.topk=5
     #[arg(value_name = "KEY=VALUE")]
@@ -36,7 +34,8 @@ pub struct AskArgs {
 
 pub fn run(args: AskArgs, output: Output) -> Result<()> {
     let config = args.experiment.load(hopworld::TRAIN, &args.overrides)?;
-    let model = rex_model::load(config.model_path()?, &device::open(&args.experiment.device)?)?;
+    let device = device::open(&args.experiment.device)?;
+    let model = rex_model::load(&model::locate(&config, output)?, &device)?;
     let environment = Environment::new(&config, &model)?;
     let question = Question {
         id: "question".to_string(),
@@ -49,10 +48,10 @@ pub fn run(args: AskArgs, output: Output) -> Result<()> {
     let task = environment.task(&question)?;
     let probing = environment.probing().map(|p| rex_trainer::Probing { probability: 1.0, ..p });
     let draw = Draw {
-        sampling: sampling(args.temperature),
+        sampling: args.sampling.sampling(),
         group_size: 1,
         probing: probing.filter(|_| args.mixed),
-        seed: args.seed,
+        seed: args.sampling.seed,
         step: 0,
     };
 

@@ -1,7 +1,8 @@
 //! `rex eval`: scores a model on question files.
 
+use super::model;
 use super::progress::Bars;
-use super::sampling;
+use super::sampling::SamplingArgs;
 use crate::args::{Experiment, Output};
 use crate::device;
 use crate::hopworld;
@@ -21,11 +22,8 @@ pub struct EvalArgs {
     /// Questions of each file, from its start
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Sampling temperature; 0 takes the likeliest token
-    #[arg(long, default_value_t = 0.0)]
-    temperature: f64,
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    #[command(flatten)]
+    sampling: SamplingArgs,
     /// Overrides, for example retriever.topk=5
     #[arg(value_name = "KEY=VALUE")]
     overrides: Vec<String>,
@@ -40,7 +38,8 @@ pub fn run(args: EvalArgs, output: Output) -> Result<()> {
         let count = args.limit.unwrap_or(read.len()).min(read.len());
         questions.extend_from_slice(&read[..count]);
     }
-    let model = rex_model::load(config.model_path()?, &device::open(&args.experiment.device)?)?;
+    let device = device::open(&args.experiment.device)?;
+    let model = rex_model::load(&model::locate(&config, output)?, &device)?;
     let environment = Environment::new(&config, &model)?;
 
     let mut bars = Bars::new(output);
@@ -55,8 +54,8 @@ pub fn run(args: EvalArgs, output: Output) -> Result<()> {
         &environment,
         &model.decoder,
         &questions,
-        sampling(args.temperature),
-        args.seed,
+        args.sampling.sampling(),
+        args.sampling.seed,
         &mut observe,
     )?;
     bars.clear();

@@ -1,7 +1,8 @@
-//! `rex export`: a run's newest checkpoint as a Hugging Face folder, or its adapters as a PEFT folder.
+//! `rex export`: a run's newest checkpoint as a Hugging Face folder, or its adapters as a PEFT folder, with a model card.
 
 use crate::args::Output;
 use anyhow::{Context, Result, bail};
+use rex_trainer::card::card;
 use rex_trainer::{RunDir, checkpoint};
 use std::fs;
 use std::path::PathBuf;
@@ -38,6 +39,11 @@ pub fn run(args: ExportArgs, output: Output) -> Result<()> {
             let name = file.file_name().expect("a listed file has a name");
             fs::copy(&file, aside.join(name)).with_context(|| file.display().to_string())?;
         }
+    }
+    // The weights are what was asked for; without a card they are still good.
+    match card(&run, args.adapter) {
+        Ok(card) => fs::write(aside.join("README.md"), card).with_context(|| aside.display().to_string())?,
+        Err(error) => eprintln!("rex: no model card: {error}"),
     }
     fs::rename(&aside, &args.out).with_context(|| args.out.display().to_string())?;
     if !output.quiet {

@@ -1,14 +1,15 @@
 //! `rex sft`: supervised training on transcripts, before reinforcement learning.
 
+use super::model;
 use super::progress::Bars;
 use crate::args::{Experiment, Output};
 use crate::device;
 use crate::hopworld;
 use anyhow::Result;
-use rex_trainer::Event;
 use rex_trainer::config::Config;
 use rex_trainer::data::read_questions;
 use rex_trainer::sft::{Ability, Sft, SftStep, measure};
+use rex_trainer::{Event, estimate};
 use std::io::Write;
 
 #[derive(Debug, clap::Args)]
@@ -29,6 +30,8 @@ const REPORT: usize = 25;
 pub fn run(args: SftArgs, output: Output) -> Result<()> {
     let config = args.experiment.load(hopworld::SFT, &args.overrides)?;
     let device = device::open(&args.experiment.device)?;
+    model::prefetch(&config, output)?;
+    model::announce_memory(&estimate(&config, true)?, &args.experiment.device, output)?;
     let stop = super::interrupt::on_ctrl_c()?;
     let mut bars = Bars::new(output);
     let mut sft = if args.resume {

@@ -1,6 +1,7 @@
 //! `rex train`: the training loop with progress, metrics and checkpoints.
 
 use super::interrupt::{self, Interrupt};
+use super::model;
 use super::progress::Bars;
 use super::summary;
 use crate::args::{Experiment, Output};
@@ -8,7 +9,7 @@ use crate::device;
 use crate::hopworld;
 use anyhow::Result;
 use rex_trainer::config::Config;
-use rex_trainer::{Evaluation, Metrics, Observer, Phase, Trainer, Warning, report};
+use rex_trainer::{Evaluation, Metrics, Observer, Phase, Trainer, Warning, estimate, report};
 use std::io::Write;
 
 #[derive(Debug, clap::Args)]
@@ -37,6 +38,8 @@ pub fn run(args: TrainArgs, output: Output) -> Result<()> {
         return Ok(());
     }
     let device = device::open(&args.experiment.device)?;
+    model::prefetch(&config, output)?;
+    model::announce_memory(&estimate(&config, false)?, &args.experiment.device, output)?;
     let mut console = Console::new(output, config.trainer.total_steps)?;
     if args.until_stdin_ends {
         console.stop.or_stdin_ends();

@@ -41,7 +41,7 @@ pub(crate) const HIDDEN: f32 = -1e9;
 
 /// So many queries are computed together, with the keys that the last of them sees: what is later than a block costs
 /// nothing.
-const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 
 impl Placement {
     /// The new tokens of each row stand at `starts[row]`, `starts[row] + 1`, …; a query looks at the keys `0..keys`

@@ -61,7 +61,7 @@ pub(crate) struct LayerCache<'c> {
 }
 
 /// Tokens by which slots grow at least.
-const BLOCK: usize = 128;
+pub(crate) const BLOCK: usize = 128;
 
 impl Cache {
     /// An empty cache for this decoder, on its device without automatic differentiation.
@@ -181,8 +181,7 @@ impl Cache {
         if self.slots.len() <= slots && tokens <= capacity {
             return;
         }
-        // Rows are opened one at a time: half again as many slots keep the copies linear.
-        let grown = if self.slots.len() > slots { self.slots.len().max(slots * 3 / 2) } else { slots };
+        let grown = if self.slots.len() > slots { grown(slots, self.slots.len()) } else { slots };
         let allocated = (grown, tokens.max(capacity).max(1).next_multiple_of(BLOCK));
         let (heads, dim) = (self.heads, self.head_dim);
         for layer in &mut self.layers {
@@ -266,6 +265,20 @@ impl LayerCache<'_> {
         };
         (add(&mut self.buffers.keys, keys), add(&mut self.buffers.values, values))
     }
+}
+
+/// Slots after `slots` where `wanted` are wanted. Rows are opened one at a time: half again as many keep the copies linear.
+fn grown(slots: usize, wanted: usize) -> usize {
+    wanted.max(slots * 3 / 2)
+}
+
+/// Slots of a cache in which `rows` rows were opened one by one.
+pub(crate) fn slots_for(rows: usize) -> usize {
+    let mut slots = 0;
+    while slots < rows {
+        slots = grown(slots, slots + 1);
+    }
+    slots
 }
 
 /// Overwrites the rows `places` of a buffer; in place, since nothing else holds the tensor that is taken out.

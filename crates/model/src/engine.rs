@@ -57,7 +57,7 @@ pub struct TokenCounts {
 /// Tokens of one row that a pass takes at most.
 const CHUNK: usize = 256;
 /// Tokens, padding included, that a pass takes at most.
-const BUDGET: usize = 1024;
+pub(crate) const BUDGET: usize = 1024;
 
 /// The part of a job that one pass feeds.
 struct Feed<'t> {

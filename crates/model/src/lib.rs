@@ -13,6 +13,8 @@ mod encoder;
 mod engine;
 mod log_probs;
 mod lora;
+#[cfg(not(target_family = "wasm"))]
+mod memory;
 mod mlp;
 mod norm;
 mod pass;
@@ -30,12 +32,14 @@ pub use decoder::{Decoder, Layer};
 pub use encoder::{Bert, EncoderConfig, Pooling, SentenceEncoder, TextKind};
 pub use engine::{Advance, Drawn, Engine, Job, TokenCounts};
 pub use lora::Lora;
+#[cfg(not(target_family = "wasm"))]
+pub use memory::{Phase, TrainingPlan};
 pub use mlp::Mlp;
 pub use norm::RmsNorm;
 pub use pass::{Activations, Pass};
 pub use rope::{Rope, rope_frequencies};
-pub use sampling::Sampling;
+pub use sampling::{Sampling, Truncation};
 pub use tokenizer::{Tokenizer, TokenizerError};
 pub use weights::{HuggingFaceFiles, LoadedModel, WeightsError};
 #[cfg(not(target_family = "wasm"))]
-pub use weights::{Precision, load, load_adapter, save_adapter};
+pub use weights::{Precision, load, load_adapter, load_config, save_adapter, shard_names};

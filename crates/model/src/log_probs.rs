@@ -7,7 +7,7 @@ use burn::tensor::{DType, Device, IndexingUpdateOp, Int, Tensor, TensorData};
 use crate::decoder::Decoder;
 
 /// Logits are computed for so many elements at a time: 128 MiB in f32, what WebGPU binds at most by default.
-const CHUNK: usize = 1 << 25;
+pub(crate) const CHUNK: usize = 1 << 25;
 
 impl Decoder {
     /// `log p(rows[r][t] | rows[r][..t])` where `score[r][t]`, 0 elsewhere; `[rows, width]` in f32 with the rows padded

@@ -10,6 +10,24 @@ pub enum Sampling {
     Greedy,
     /// From the softmax of `logits / temperature` over the full vocabulary.
     Temperature(f64),
+    /// From the likeliest tokens of that softmax only, as [`Truncation`] cuts it. For answering, not for training: the
+    /// log-probabilities stay those of the full vocabulary, under which a token is likelier or less likely than it was drawn.
+    Truncated { temperature: f64, truncation: Truncation },
+}
+
+/// The tokens that a draw is confined to: those that pass every rule, in this order, of which the likeliest always does. A rule
+/// that is absent lets all pass.
+///
+/// The rules are those of transformers (`TopKLogitsWarper`, `TopPLogitsWarper`, `MinPLogitsWarper`), but for ties: tokens as
+/// likely as the last that passes pass with it, in `top_p` too, where transformers goes by the order of an unstable sort.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Truncation {
+    /// The `k` likeliest, at least 1.
+    pub top_k: Option<usize>,
+    /// The likeliest whose probabilities, among those that `top_k` leaves, add up to `p` of `(0, 1]`.
+    pub top_p: Option<f64>,
+    /// Those at least `min_p` of `[0, 1]` times as likely as the likeliest.
+    pub min_p: Option<f64>,
 }
 
 impl Sampling {
@@ -17,7 +35,7 @@ impl Sampling {
     pub fn temperature(self) -> f64 {
         match self {
             Self::Greedy => 1.0,
-            Self::Temperature(temperature) => temperature,
+            Self::Temperature(temperature) | Self::Truncated { temperature, .. } => temperature,
         }
     }
 
@@ -32,9 +50,32 @@ impl Sampling {
         let ids = match self {
             Self::Greedy => argmax(log_probs.clone()),
             Self::Temperature(_) => invert(log_probs.clone(), uniforms),
+            Self::Truncated { truncation, .. } => invert(truncation.apply(log_probs.clone()), uniforms),
         };
         let drawn = log_probs.gather(1, ids.clone());
         Tensor::cat(vec![ids.cast(FloatDType::F32), drawn], 1)
+    }
+}
+
+impl Truncation {
+    /// The log-probabilities `[rows, vocab]` with those that do not pass at `-inf`.
+    fn apply(self, log_probs: Tensor<2>) -> Tensor<2> {
+        let [_, vocab] = log_probs.dims();
+        let sorted = log_probs.clone().sort_descending(1);
+        // Every rule is a least log-probability, `[rows, 1]`.
+        let mut least = sorted.clone().narrow(1, self.top_k.unwrap_or(vocab).clamp(1, vocab) - 1, 1);
+        if let Some(p) = self.top_p.filter(|&p| p < 1.0) {
+            let left = sorted.clone().lower(least.clone());
+            let sums = sorted.clone().exp().mask_fill(left, 0.0).cumsum(1);
+            let goal = sums.clone().narrow(1, vocab - 1, 1).mul_scalar(p);
+            let last = sums.lower(goal).int().sum_dim(1).clamp_max(vocab as i32 - 1);
+            least = least.max_pair(sorted.clone().gather(1, last));
+        }
+        if let Some(p) = self.min_p {
+            least = least.max_pair(sorted.narrow(1, 0, 1).add_scalar(p.min(1.0).ln()));
+        }
+        let left = log_probs.clone().lower(least);
+        log_probs.mask_fill(left, f32::NEG_INFINITY)
     }
 }
 
@@ -56,4 +97,133 @@ fn invert(log_probs: Tensor<2>, uniforms: &[f64]) -> Tensor<2, Int> {
 fn argmax(log_probs: Tensor<2>) -> Tensor<2, Int> {
     let vocab = log_probs.dims()[1];
     log_probs.argmax(1).clamp(0, vocab as i32 - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::{Device, TensorData};
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    fn row(logits: &[f32]) -> Tensor<2> {
+        Tensor::from_data(TensorData::new(logits.to_vec(), [1, logits.len()]), &Device::flex())
+    }
+
+    /// The ids that a draw is confined to.
+    fn kept(logits: &[f32], temperature: f64, truncation: Truncation) -> Vec<usize> {
+        let log_probs = log_softmax(row(logits).div_scalar(temperature), 1);
+        let kept = truncation.apply(log_probs).into_data().try_to_vec::<f32>().unwrap();
+        (0..kept.len()).filter(|&id| kept[id] > f32::NEG_INFINITY).collect()
+    }
+
+    /// The id that each of 64 uniform numbers draws, and its log-probability.
+    fn draws(logits: &[f32], sampling: Sampling) -> Vec<(usize, f32)> {
+        let draw = |u| sampling.draw(row(logits), &[u]).into_data().try_to_vec::<f32>().unwrap();
+        (0..64).map(|i| draw(f64::from(i) / 64.0)).map(|drawn| (drawn[0] as usize, drawn[1])).collect()
+    }
+
+    fn softmax(logits: &[f32], temperature: f64) -> Vec<f64> {
+        let exp: Vec<f64> = logits.iter().map(|&logit| (f64::from(logit) / temperature).exp()).collect();
+        let total: f64 = exp.iter().sum();
+        exp.into_iter().map(|e| e / total).collect()
+    }
+
+    /// `tests/fixtures/make.py truncation`.
+    #[test]
+    fn the_same_tokens_pass_as_in_transformers() {
+        let cases: Vec<Value> =
+            serde_json::from_str(include_str!("../tests/fixtures/truncation.json")).unwrap();
+        for case in cases {
+            let numbers = |field: &str| case[field].as_array().unwrap().iter().map(|n| n.as_f64().unwrap());
+            let logits: Vec<f32> = numbers("logits").map(|logit| logit as f32).collect();
+            let truncation = Truncation {
+                top_k: case["top_k"].as_u64().map(|k| k as usize),
+                top_p: case["top_p"].as_f64(),
+                min_p: case["min_p"].as_f64(),
+            };
+            let expected: Vec<usize> = numbers("kept").map(|id| id as usize).collect();
+            assert_eq!(kept(&logits, case["temperature"].as_f64().unwrap(), truncation), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn ties_pass_together() {
+        let logits = [1.0, 3.0, 1.0, 2.0, 1.0];
+        let top_k = |k| Truncation { top_k: Some(k), ..Truncation::default() };
+        assert_eq!(kept(&logits, 1.0, top_k(2)), [1, 3]);
+        assert_eq!(kept(&logits, 1.0, top_k(3)), [0, 1, 2, 3, 4]);
+        let top_p = Truncation { top_p: Some(0.9), ..Truncation::default() };
+        assert_eq!(kept(&logits, 1.0, top_p), [0, 1, 2, 3, 4]);
+        assert_eq!(kept(&[0.0; 4], 1.0, Truncation { min_p: Some(1.0), ..top_p }), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn logits_that_are_not_finite_give_a_valid_id() {
+        let truncation = Truncation { top_k: Some(2), top_p: Some(0.5), min_p: Some(0.1) };
+        for logits in [[f32::NAN; 4], [0.0, f32::NAN, 1.0, 2.0], [f32::INFINITY, 0.0, 1.0, 2.0]] {
+            for (id, log_prob) in draws(&logits, Sampling::Truncated { temperature: 1.0, truncation }) {
+                assert!(id < 4 && log_prob.is_nan(), "{logits:?} drew {id} at {log_prob}");
+            }
+        }
+    }
+
+    fn logits() -> impl Strategy<Value = Vec<f32>> {
+        let logit = prop_oneof![9 => -20.0..20.0f32, 1 => Just(f32::NEG_INFINITY)];
+        proptest::collection::vec(logit, 1..48)
+            .prop_filter("some token is possible", |logits| logits.iter().any(|logit| logit.is_finite()))
+    }
+
+    fn truncation() -> impl Strategy<Value = Truncation> {
+        let rule = |range| proptest::option::of(range);
+        (proptest::option::of(1..60usize), rule(0.001..1.0), rule(0.0..1.0))
+            .prop_map(|(top_k, top_p, min_p)| Truncation { top_k, top_p, min_p })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn rules_that_let_all_pass_change_no_draw(logits in logits(), temperature in 0.3..2.0f64) {
+            let all = [
+                Truncation::default(),
+                Truncation { top_p: Some(1.0), ..Truncation::default() },
+                Truncation { top_k: Some(logits.len()), top_p: Some(1.0), min_p: Some(0.0) },
+            ];
+            let full = draws(&logits, Sampling::Temperature(temperature));
+            for truncation in all {
+                prop_assert_eq!(&full, &draws(&logits, Sampling::Truncated { temperature, truncation }));
+            }
+        }
+
+        #[test]
+        fn one_token_is_the_likeliest(logits in logits(), top_p in proptest::option::of(0.001..1.0)) {
+            let truncation = Truncation { top_k: Some(1), top_p, min_p: None };
+            let greedy = draws(&logits, Sampling::Greedy);
+            let ties = logits.iter().filter(|&&logit| logit == logits[greedy[0].0]).count();
+            prop_assume!(ties == 1);
+            prop_assert_eq!(greedy, draws(&logits, Sampling::Truncated { temperature: 1.0, truncation }));
+        }
+
+        #[test]
+        fn what_is_kept_is_likely_and_enough(
+            logits in logits(), temperature in 0.3..2.0f64, truncation in truncation(),
+        ) {
+            let probabilities = softmax(&logits, temperature);
+            let kept = kept(&logits, temperature, truncation);
+            let of = |ids: &[usize]| ids.iter().map(|&id| probabilities[id]).sum::<f64>();
+            let left: Vec<usize> = (0..logits.len()).filter(|id| !kept.contains(id)).collect();
+            let least = kept.iter().map(|&id| probabilities[id]).fold(1.0, f64::min);
+            prop_assert!(!kept.is_empty());
+            prop_assert!(left.iter().all(|&id| probabilities[id] <= least * (1.0 + 1e-6)), "{kept:?}");
+            if let Truncation { top_k: None, top_p: Some(p), min_p: None } = truncation {
+                prop_assert!(of(&kept) >= p - 1e-5, "{kept:?} have {} of {p}", of(&kept));
+            }
+            for (id, log_prob) in draws(&logits, Sampling::Truncated { temperature, truncation }) {
+                prop_assert!(kept.contains(&id) && probabilities[id] > 0.0, "{id} was drawn");
+                // That of the full vocabulary.
+                prop_assert!((f64::from(log_prob) - probabilities[id].ln()).abs() < 1e-4);
+            }
+        }
+    }
 }

@@ -54,7 +54,7 @@ fn adapters_are_written_as_peft_wrote_them() {
     let fresh = || load(&path("qwen2"), &device()).unwrap().decoder.with_adapters(&lora, 1);
     let folder = TempDir::new().unwrap();
     let decoder = load_adapter(&path("adapter"), fresh()).unwrap();
-    save_adapter(folder.path(), &decoder, &lora, "qwen2").unwrap();
+    save_adapter(folder.path(), &decoder, &lora, "qwen2", None).unwrap();
     let [theirs, ours] = [path("adapter"), folder.path().into()]
         .map(|folder: PathBuf| fs::read(folder.join("adapter_model.safetensors")).unwrap());
     let [theirs, ours] = [&theirs, &ours].map(|bytes| SafeTensors::deserialize(bytes).unwrap());
@@ -344,6 +344,29 @@ fn edit_gguf(change: &[(&str, gguf_file::Value)], edit: impl Fn(&mut BTreeMap<St
     out.into_inner()
 }
 
+/// One weight of the final norm replaced.
+fn spoilt_norm(value: f32) -> Vec<u8> {
+    edit_gguf(&[], |tensors| {
+        let mut weights = [1.0; 32];
+        weights[3] = value;
+        let tensor = candle_core::Tensor::new(&weights, &candle_core::Device::Cpu).unwrap();
+        tensors.insert("output_norm.weight".into(), QTensor::quantize(&tensor, GgmlDType::F32).unwrap());
+    })
+}
+
+/// A tokenizer with one id more than the embedding has rows.
+fn more_tokens() -> Vec<u8> {
+    use gguf_file::Value::{Array, I32, String as Text};
+    let mut original = Cursor::new(fs::read(path("llama.gguf")).unwrap());
+    let metadata = gguf_file::Content::read(&mut original).unwrap().metadata;
+    let change = [("tokenizer.ggml.tokens", Text("one more".into())), ("tokenizer.ggml.token_type", I32(1))];
+    let change = change.map(|(key, value)| {
+        let list = metadata[key].to_vec().unwrap().iter().cloned().chain([value]);
+        (key, Array(list.collect()))
+    });
+    gguf(&change, "")
+}
+
 /// llama.cpp's converter divides frequencies of `500000^(-i/4)` by these for Llama 3.1.
 #[test]
 fn rotary_divisors_become_the_scaling_they_came_from() {
@@ -400,6 +423,9 @@ fn damaged_gguf_files_are_refused_by_name() {
         (gguf(&[("tokenizer.ggml.eos_token_id", U32(304))], ""), &["eos_token_id", "304"]),
         (gguf(&[], "token_embd.weight"), &["token_embd.weight", "missing"]),
         (gguf(&[], "blk.1.ffn_up.weight"), &["blk.1.ffn_up.weight", "missing"]),
+        (spoilt_norm(f32::NAN), &["output_norm.weight", "NaN", "element 3"]),
+        (spoilt_norm(f32::NEG_INFINITY), &["output_norm.weight", "-inf"]),
+        (more_tokens(), &["llama.gguf", "tokenizer's ids reach 304", "304 rows"]),
         (b"GGUF".to_vec(), &["llama.gguf"]),
         (b"PK\x03\x04 not a GGUF file".to_vec(), &["llama.gguf", "magic"]),
     ];

@@ -3,6 +3,7 @@
 
 use crate::config::ModelConfig;
 use crate::error::TrainError;
+use crate::hub::HubId;
 use crate::optimizer::Optimizer;
 use crate::run_dir::{RunDir, sync_folder};
 use burn::optim::OptimizerRecord;
@@ -62,16 +63,16 @@ pub fn save(
     let Weights { model, config } = weights;
     model.save(&aside, Precision::F32, SHARD_BYTES)?;
     if let Some(lora) = config.lora() {
-        rex_model::save_adapter(
-            &aside.join(ADAPTER),
-            &model.decoder,
-            &lora,
-            &config.path.display().to_string(),
-        )?;
+        let path = config.path.display().to_string();
+        let (base, revision) = match HubId::of(&config.path) {
+            Some(id) => (id.repository, id.revision),
+            None => (path.as_str(), None),
+        };
+        rex_model::save_adapter(&aside.join(ADAPTER), &model.decoder, &lora, base, revision)?;
     }
     let optimizer_file = aside.join(OPTIMIZER);
-    let record = optimizer.state().to_record().into_bytes().map_err(|e| broken(&optimizer_file, e))?;
-    fs::write(&optimizer_file, &record[..]).map_err(io)?;
+    // Straight into the file: as bytes it would be in memory twice.
+    optimizer.state().to_record().save(&optimizer_file).map_err(|e| broken(&optimizer_file, e))?;
     let progress_json = serde_json::to_vec_pretty(progress).expect("plain data");
     fs::write(aside.join(PROGRESS), progress_json).map_err(io)?;
     sync_all(&aside).map_err(io)?;
@@ -90,6 +91,11 @@ pub fn save(
 /// The file system's, with the path.
 pub fn latest(run: &RunDir) -> Result<Option<PathBuf>, TrainError> {
     Ok(list(run)?.pop().map(|(_, folder)| folder))
+}
+
+/// The step after which a checkpoint was written.
+pub fn step(folder: &Path) -> Option<usize> {
+    folder.file_name()?.to_str()?.strip_prefix("step-")?.parse().ok()
 }
 
 /// The progress that a checkpoint holds; its model is an ordinary model folder.
@@ -136,8 +142,7 @@ fn list(run: &RunDir) -> Result<Vec<(usize, PathBuf)>, TrainError> {
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.map_err(io)?;
-        let step = entry.file_name().to_str().and_then(|name| name.strip_prefix("step-")?.parse().ok());
-        found.extend(step.map(|step: usize| (step, entry.path())));
+        found.extend(step(&entry.path()).map(|step| (step, entry.path())));
     }
     found.sort();
     Ok(found)

@@ -34,6 +34,8 @@ pub enum TrainError {
     #[error(transparent)]
     Model(#[from] rex_model::WeightsError),
     #[error(transparent)]
+    Hub(#[from] crate::hub::HubError),
+    #[error(transparent)]
     Retrieval(#[from] rex_rollout::RetrievalError),
     #[error(transparent)]
     Index(#[from] rex_rollout::retrieval::IndexError),

@@ -9,7 +9,7 @@ use std::thread;
 
 /// The matrix products of a model up to this many parameters are too small to be worth splitting over cores: its passes
 /// run side by side instead, each with activations and a gradient of its own.
-const SMALL: usize = 16_000_000;
+const SMALL: u128 = 16_000_000;
 
 /// Splits items of `len` tokens each into passes of at most `tokens` tokens, padding included; items of like length go
 /// together, and one that is longer than that has a pass to itself.
@@ -26,6 +26,11 @@ pub(crate) fn split<'t, T>(items: &[&'t T], len: impl Fn(&T) -> usize, tokens: u
     passes
 }
 
+/// How many passes of a model with so many parameters run at once.
+pub(crate) fn side_by_side(parameters: u128) -> usize {
+    if parameters <= SMALL { rayon::current_num_threads() } else { 1 }
+}
+
 /// Gives `take` what `pass` makes of every item, in the order of the items, so that a sum does not depend on timing.
 pub(crate) fn run<T: Sync, R: Send>(
     policy: &Decoder,
@@ -33,7 +38,7 @@ pub(crate) fn run<T: Sync, R: Send>(
     pass: impl Fn(&Decoder, &T) -> R + Sync,
     mut take: impl FnMut(R),
 ) {
-    let threads = if policy.num_params() <= SMALL { rayon::current_num_threads() } else { 1 };
+    let threads = side_by_side(policy.num_params() as u128);
     if threads.min(items.len()) <= 1 {
         return items.iter().for_each(|item| take(pass(policy, item)));
     }

@@ -6,6 +6,7 @@ use crate::data::{Question, read_questions};
 use crate::environment::Environment;
 use crate::error::TrainError;
 use crate::evaluate::{evaluate, first_of_each_source};
+use crate::hub;
 use crate::metrics::{self, Metrics, MetricsLog};
 use crate::objective::Objective;
 use crate::observer::{Observer, Phase};
@@ -88,7 +89,7 @@ impl Trainer {
         checkpoint: Option<&Path>,
         progress: Progress,
     ) -> Result<Self, TrainError> {
-        let start = config.model_path()?;
+        let start = &hub::locate(config.model_path()?, &mut |_, _, _| {})?;
         let questions = read_all(config.train_files()?)?;
         let validation =
             if config.trainer.test_freq > 0 { read_all(&config.data.val_files)? } else { Vec::new() };

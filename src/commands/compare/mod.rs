@@ -5,12 +5,13 @@ mod plan;
 mod seeds;
 
 use crate::args::{Experiment, Output};
-use crate::commands::interrupt;
+use crate::commands::{interrupt, model};
 use crate::hopworld;
 use anyhow::{Result, bail};
 use children::Children;
 use plan::{Plan, Planned};
 use rex_trainer::compare::{self, Arm, ArmError, BUILT_IN, Comparison};
+use rex_trainer::config::Config;
 use rex_trainer::quantity::{count, duration};
 use rex_trainer::run_dir::replace_file;
 use rex_trainer::{History, RunDir};
@@ -63,6 +64,8 @@ pub fn run(args: CompareArgs, output: Output) -> Result<()> {
     let file = args.experiment.file(hopworld::TRAIN)?;
     let mut plan =
         Plan::new(&file, &args.experiment.device, &args.overrides, &args.out, &arms, &args.seeds.0)?;
+    // Once, and not by all runs at the same time.
+    model::prefetch(&Config::load(Some(&file), &args.overrides)?, output)?;
     let stop = interrupt::on_ctrl_c()?;
     let talks = !output.quiet && !output.json;
     let unfinished = plan.unfinished();

@@ -22,16 +22,23 @@ const CONFIG: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter_model.safetensors";
 
 /// Writes the adapters of `decoder` as a folder that PEFT loads on top of `base`, the path or hub id of the model that
-/// they adapt.
+/// they adapt, and for an id its `revision`.
 ///
 /// # Errors
 /// Names the file that could not be written.
-pub fn save_adapter(folder: &Path, decoder: &Decoder, lora: &Lora, base: &str) -> Result<(), WeightsError> {
+pub fn save_adapter(
+    folder: &Path,
+    decoder: &Decoder,
+    lora: &Lora,
+    base: &str,
+    revision: Option<&str>,
+) -> Result<(), WeightsError> {
     fs::create_dir_all(folder).map_err(io_error(folder))?;
     let config = json!({
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
         "base_model_name_or_path": base,
+        "revision": revision,
         "r": lora.rank,
         "lora_alpha": lora.alpha,
         "target_modules": lora.target_modules,

@@ -13,9 +13,13 @@ use serde_json::{Value, json};
 use super::{
     HuggingFaceFiles, LoadedModel, Precision, WeightsError,
     error::io_error,
+    gguf::Gguf,
     output::{header_metadata, output_files},
 };
-use crate::{config::ConfigError, decoder::Decoder};
+use crate::{
+    config::{ConfigError, DecoderConfig},
+    decoder::Decoder,
+};
 
 /// Reads the model at `path`, a Hugging Face folder or a `.gguf` file, onto `device`.
 ///
@@ -24,18 +28,11 @@ use crate::{config::ConfigError, decoder::Decoder};
 /// # Errors
 /// Names the file and what in it does not fit.
 pub fn load(path: &Path, device: &Device) -> Result<LoadedModel, WeightsError> {
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) {
+    if is_gguf(path) {
         let file = File::open(path).map_err(io_error(path))?;
         return LoadedModel::from_gguf(&path.display().to_string(), BufReader::new(file), device);
     }
-    let text = |name: &str| {
-        let path = path.join(name);
-        match fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(io_error(&path)(error)),
-        }
-    };
+    let text = |name| read_text(path, name);
     let no_model = || WeightsError::NoModel { path: path.display().to_string() };
     let config_json = text("config.json")?.ok_or_else(no_model)?;
     let generation_config_json = text("generation_config.json")?;
@@ -60,6 +57,35 @@ pub fn load(path: &Path, device: &Device) -> Result<LoadedModel, WeightsError> {
         weights: names.into_iter().map(open).collect::<Result<_, _>>()?,
     };
     LoadedModel::from_hugging_face(files, device)
+}
+
+/// The shape of the model at `path`, of which nothing else is read.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_config(path: &Path) -> Result<DecoderConfig, WeightsError> {
+    if is_gguf(path) {
+        let file = File::open(path).map_err(io_error(path))?;
+        return Gguf::open(path.display().to_string(), BufReader::new(file))?.config();
+    }
+    let no_model = || WeightsError::NoModel { path: path.display().to_string() };
+    let text = read_text(path, "config.json")?.ok_or_else(no_model)?;
+    DecoderConfig::from_hf(&text)
+        .map_err(|source| WeightsError::Config { file: "config.json".into(), source })
+}
+
+fn is_gguf(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+}
+
+/// A file of the folder, if it is there.
+fn read_text(folder: &Path, name: &str) -> Result<Option<String>, WeightsError> {
+    let path = folder.join(name);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error(&path)(error)),
+    }
 }
 
 impl LoadedModel {
@@ -126,8 +152,11 @@ fn save_weights(
     }
 }
 
-/// The shards that an index names.
-fn shard_names(index: &str) -> Result<BTreeSet<String>, WeightsError> {
+/// The shards that the text of a `model.safetensors.index.json` names.
+///
+/// # Errors
+/// On a damaged index, and on names that are no plain file names.
+pub fn shard_names(index: &str) -> Result<BTreeSet<String>, WeightsError> {
     let refused = |source| WeightsError::Config { file: INDEX.into(), source };
     let index: Value = serde_json::from_str(index).map_err(|error| refused(error.into()))?;
     let Some(map) = index["weight_map"].as_object() else {

@@ -26,7 +26,7 @@ pub use adapter::{load_adapter, save_adapter};
 pub(crate) use bert::BertTensors;
 pub use error::WeightsError;
 #[cfg(not(target_family = "wasm"))]
-pub use folder::load;
+pub use folder::{load, load_config, shard_names};
 pub use model::{HuggingFaceFiles, LoadedModel};
 #[cfg(not(target_family = "wasm"))]
 pub(crate) use names::Naming;

@@ -28,7 +28,7 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// A Hugging Face folder or a `.gguf` file.
+    /// A Hugging Face folder, a `.gguf` file, or the id of a model on the Hugging Face Hub (`owner/name`, `owner/name@revision`).
     pub path: PathBuf,
     /// Train low-rank adapters of this rank instead of the weights; 0 trains the weights.
     pub lora_rank: usize,

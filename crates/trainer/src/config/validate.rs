@@ -116,7 +116,7 @@ impl Config {
     /// When it is not set.
     pub fn model_path(&self) -> Result<&Path, ConfigError> {
         let path = self.model.path.as_path();
-        let rule = "must name a Hugging Face folder or a .gguf file";
+        let rule = "must name a Hugging Face folder, a .gguf file or a model on the Hub (owner/name)";
         if path.as_os_str().is_empty() {
             return Err(ConfigError::Rule { key: "model.path", value: "\"\"".to_string(), rule });
         }

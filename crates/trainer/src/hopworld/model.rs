@@ -18,7 +18,7 @@ pub const PROMPT: &str = "Question: {question}\n";
 /// Kolter, arXiv 2305.09828); and embeddings are as large as what attention adds to them, so that a token is still
 /// recognised behind it. The small final norm keeps the logits small, which share the matrix of the embeddings.
 pub fn untrained(seed: u64, device: &Device) -> LoadedModel {
-    let tokenizer = Tokenizer::from_bytes(tokenizer_json().as_bytes()).expect("made by Rex");
+    let tokenizer = tokenizer();
     let config = shape(&tokenizer);
     let mut decoder = config.init(device);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -89,6 +89,15 @@ fn set<const D: usize>(param: &mut Param<Tensor<D>>, value: impl FnOnce(Tensor<D
         let new = value(old).detach();
         if learnt { new.require_grad() } else { new }
     });
+}
+
+fn tokenizer() -> Tokenizer {
+    Tokenizer::from_bytes(tokenizer_json().as_bytes()).expect("made by Rex")
+}
+
+/// The shape of the untrained model.
+pub(crate) fn config() -> DecoderConfig {
+    shape(&tokenizer())
 }
 
 fn shape(tokenizer: &Tokenizer) -> DecoderConfig {

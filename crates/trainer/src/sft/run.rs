@@ -7,6 +7,7 @@ use crate::config::{Config, ModelConfig, SftSource};
 use crate::environment::Environment;
 use crate::error::TrainError;
 use crate::hopworld;
+use crate::hub;
 use crate::metrics::{Metrics, MetricsLog};
 use crate::optimizer::{Optimizer, global_norm};
 use crate::policy;
@@ -68,7 +69,7 @@ impl Sft {
             SftSource::Hopworld if config.model == ModelConfig::default() => {
                 hopworld::model::untrained(config.trainer.seed, &device)
             }
-            _ => rex_model::load(config.model_path()?, &device)?,
+            _ => rex_model::load(&hub::locate(config.model_path()?, &mut |_, _, _| {})?, &device)?,
         };
         Self::assemble(config, model, None, None)
     }
@@ -82,7 +83,8 @@ impl Sft {
         let Some(folder) = checkpoint::latest(&run)? else {
             return Self::from_scratch(config, device);
         };
-        let weights = policy::weights(&config.model, &config.model.path, Some(&folder));
+        let start = hub::locate(&config.model.path, &mut |_, _, _| {})?;
+        let weights = policy::weights(&config.model, &start, Some(&folder));
         let model = rex_model::load(weights, &device.clone().autodiff())?;
         let progress = checkpoint::load_progress(&folder)?;
         let mut resumed = Self::assemble(config, model, Some(&folder), Some(progress))?;
