@@ -18,6 +18,7 @@ mod norm;
 mod pass;
 mod rope;
 mod sampling;
+mod side_by_side;
 mod tokenizer;
 mod weights;
 
