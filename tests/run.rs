@@ -34,11 +34,12 @@ fn check_resumption(overrides: &[&str]) {
     let run = |name: &str| folder.path().join(name);
     let rex = |name: &str, more: &[&str]| {
         let run_dir = format!("trainer.run_dir={}", run(name).display());
-        let same = [&run_dir, "trainer.total_steps=4", "trainer.micro_batch_tokens=256"];
+        let same =
+            [&run_dir, "trainer.total_steps=4", "trainer.micro_batch_tokens=256", "rollout.max_rows=5"];
         rex(&config, &[overrides, &same, more].concat())
     };
 
-    // On however many cores: passes run side by side.
+    // On however many cores: parts of the rollouts and passes run side by side.
     for (name, threads) in [("unbroken", "3"), ("again", "1")] {
         assert!(rex(name, &[]).env("RAYON_NUM_THREADS", threads).status().unwrap().success());
     }

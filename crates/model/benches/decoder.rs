@@ -1,12 +1,14 @@
 //! The hot paths on the CPU, with random weights, for the shapes of Hopworld's model (0.9 M parameters) and of SmolLM2-135M:
-//! decoding 1, 8 and 32 rows that hold 64 tokens, prefill of 256 tokens, log-probabilities of 4 x 256 tokens, and a training
-//! pass (forward and backward) over as many. `scripts/bench` runs PyTorch on the same and puts both beside their floors.
+//! decoding 1, 8 and 32 rows that hold 64 tokens, prefill of 256 tokens, log-probabilities of 4 x 256 tokens, and the
+//! gradient (forward and backward) of as many, in passes of 512 tokens for the small decoder and in one for the other, as
+//! training splits them. `scripts/bench` runs PyTorch on the same and puts both beside their floors.
 
 use std::hint::black_box;
 
+use burn::optim::GradientsAccumulator;
 use burn::tensor::Device;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use rex_model::{Activations, DecoderConfig, Engine, Job, RowId, Sampling};
+use rex_model::{Activations, Decoder, DecoderConfig, Engine, Job, RowId, Sampling};
 
 const SHAPES: [(&str, &str); 2] = [
     (
@@ -87,23 +89,28 @@ fn training(c: &mut Criterion) {
             let row = tokens(&config, PREFILL);
             let rows: Vec<&[u32]> = vec![&row; ROWS];
             let id = BenchmarkId::new(name, ROWS * PREFILL);
-            match activations {
-                None => {
-                    let decoder = config.init(&Device::flex());
-                    group
-                        .bench_function(id, |b| b.iter(|| decoder.log_probs(&rows, &score, 1.0).into_data()));
-                }
-                Some(activations) => {
-                    let decoder = config.init(&Device::flex().autodiff());
-                    group.bench_function(id, |b| {
-                        b.iter(|| {
-                            let pass = decoder.pass(&rows, &score, 1.0, activations);
-                            let slopes = pass.log_probs().ones_like();
-                            black_box(pass.backward(slopes))
-                        });
-                    });
-                }
-            }
+            let device = Device::flex();
+            let decoder = config.init(&if activations.is_some() { device.autodiff() } else { device });
+            let passes: Vec<&[&[u32]]> =
+                rows.chunks(if decoder.is_small() { ROWS / 2 } else { ROWS }).collect();
+            group.bench_function(id, |b| match activations {
+                None => b.iter(|| {
+                    let pass = |decoder: &Decoder, rows: &&[&[u32]]| {
+                        decoder.log_probs(rows, &score[..rows.len()], 1.0).into_data()
+                    };
+                    decoder.side_by_side(&passes, pass, |log_probs| drop(black_box(log_probs)));
+                }),
+                Some(activations) => b.iter(|| {
+                    let pass = |decoder: &Decoder, rows: &&[&[u32]]| {
+                        let pass = decoder.pass(rows, &score[..rows.len()], 1.0, activations);
+                        let slopes = pass.log_probs().ones_like();
+                        pass.backward(slopes)
+                    };
+                    let mut gradients = GradientsAccumulator::new();
+                    decoder.side_by_side(&passes, pass, |part| gradients.accumulate(&decoder, part));
+                    black_box(gradients.grads())
+                }),
+            });
         }
     }
 }

@@ -20,6 +20,7 @@ mod norm;
 mod pass;
 mod rope;
 mod sampling;
+mod side_by_side;
 mod tokenizer;
 mod weights;
 
@@ -39,6 +40,7 @@ pub use norm::RmsNorm;
 pub use pass::{Activations, Pass};
 pub use rope::{Rope, rope_frequencies};
 pub use sampling::{Sampling, Truncation};
+pub use side_by_side::workers;
 pub use tokenizer::{Tokenizer, TokenizerError};
 pub use weights::{HuggingFaceFiles, LoadedModel, WeightsError};
 #[cfg(not(target_family = "wasm"))]

@@ -1,7 +1,7 @@
 //! Text to ids and back, as a rollout sees a tokenizer.
 
 /// A tokenizer. Any tokenizer will do: ids need not fall on character boundaries.
-pub trait Codec {
+pub trait Codec: Sync {
     /// Ids of a text that the environment adds. The text is untrusted: special tokens spelled out in it are encoded as
     /// plain characters, and none (such as a beginning-of-text id) is added.
     fn encode(&self, text: &str) -> Vec<u32>;
@@ -78,12 +78,12 @@ fn common_prefix(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// One id is one byte; counts the ids that it decodes.
     #[derive(Default)]
     struct Bytes {
-        decoded: Cell<usize>,
+        decoded: AtomicUsize,
     }
 
     impl Codec for Bytes {
@@ -92,7 +92,7 @@ mod tests {
         }
 
         fn decode(&self, ids: &[u32]) -> String {
-            self.decoded.set(self.decoded.get() + ids.len());
+            self.decoded.fetch_add(ids.len(), Ordering::Relaxed);
             let bytes: Vec<u8> = ids.iter().map(|&id| id as u8).collect();
             String::from_utf8_lossy(&bytes).into_owned()
         }
@@ -122,7 +122,8 @@ mod tests {
             let codec = Bytes::default();
             let text = grow(std::iter::repeat_n(u32::from(byte), 10_000), &codec);
             assert_eq!(text.as_str().chars().count(), 10_000, "bytes {byte:#x} do not stall");
-            assert!(codec.decoded.get() <= 10_000 * 2 * (CONTEXT + 1), "{}", codec.decoded.get());
+            let decoded = codec.decoded.into_inner();
+            assert!(decoded <= 10_000 * 2 * (CONTEXT + 1), "{decoded}");
         }
     }
 }

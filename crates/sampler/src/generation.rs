@@ -10,8 +10,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rex_model::{Advance, Decoder, Engine, Job, RowId};
 use rex_rollout::{Episode, Need, RetrievalError, Scores};
+use std::ops::Range;
 
-/// A batch of tasks being sampled, round by round.
+/// A batch of tasks, or a part of one, being sampled round by round.
 pub struct Generation<'a> {
     sampler: &'a Sampler<'a>,
     tasks: &'a [Task],
@@ -43,14 +44,16 @@ struct Round {
 }
 
 impl<'a> Generation<'a> {
+    /// Of the tasks of `part`; where an extra transcript takes a failed original's place, its task is any of all.
     pub(crate) fn new(
         sampler: &'a Sampler<'a>,
         decoder: &'a Decoder,
         tasks: &'a [Task],
+        part: Range<usize>,
         draw: Draw<'a>,
     ) -> Self {
         let engine = Engine::new(decoder, draw.sampling);
-        let admission = Admission::new(tasks, draw);
+        let admission = Admission::new(tasks, part, draw);
         Self { sampler, tasks, draw, engine, admission, live: Vec::new(), rollouts: Vec::new() }
     }
 
@@ -207,21 +210,22 @@ fn extra(engine: &mut Engine<'_>, parent: &mut Live, tasks: &[Task], draw: Draw<
 struct Admission<'t> {
     tasks: &'t [Task],
     draw: Draw<'t>,
-    /// The next original, counted over all tasks.
-    next: usize,
+    /// The originals to come, counted over all tasks.
+    originals: Range<usize>,
     /// The row that holds all of the current task's prompt but its last token.
     prompt: Option<RowId>,
 }
 
 impl<'t> Admission<'t> {
-    fn new(tasks: &'t [Task], draw: Draw<'t>) -> Self {
-        Self { tasks, draw, next: 0, prompt: None }
+    fn new(tasks: &'t [Task], part: Range<usize>, draw: Draw<'t>) -> Self {
+        let originals = part.start * draw.group_size..part.end * draw.group_size;
+        Self { tasks, draw, originals, prompt: None }
     }
 
     fn next(&mut self, engine: &mut Engine<'_>) -> Option<Live> {
-        let (task, sample) = (self.next / self.draw.group_size, self.next % self.draw.group_size);
-        let prompt = &self.tasks.get(task)?.prompt;
-        self.next += 1;
+        let original = self.originals.next()?;
+        let (task, sample) = (original / self.draw.group_size, original % self.draw.group_size);
+        let prompt = &self.tasks[task].prompt;
         let shared = &prompt[..prompt.len() - 1];
         let root = *self.prompt.get_or_insert_with(|| {
             let row = engine.open();

@@ -1,11 +1,14 @@
 //! What is sampled, with what, and what comes of it.
 
 use crate::generation::Generation;
+use rayon::prelude::*;
 use rex_model::{Decoder, Sampling, TokenCounts};
 use rex_rollout::{
     Author, Codec, Episode, ExplorationPool, Passage, ProbeOn, Protocol, RetrievalError, Retriever, Scores,
 };
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// What the episodes of a run share.
 pub struct Sampler<'a> {
@@ -14,7 +17,7 @@ pub struct Sampler<'a> {
     pub protocol: &'a Protocol,
     /// Passages a search returns.
     pub topk: usize,
-    /// Transcripts decoded at once.
+    /// Transcripts decoded at once; with a small decoder, by one thread.
     pub max_rows: usize,
     pub probe_start: ProbeStart,
 }
@@ -118,8 +121,23 @@ pub struct Sampled {
     pub tokens: TokenCounts,
 }
 
+impl Sampled {
+    fn of(parts: Vec<Self>) -> Self {
+        let mut all = Self { rollouts: Vec::new(), tokens: TokenCounts::default() };
+        for part in parts {
+            all.rollouts.extend(part.rollouts);
+            all.tokens.prefilled += part.tokens.prefilled;
+            all.tokens.decoded += part.tokens.decoded;
+        }
+        all.rollouts.sort_by_key(|r| (r.origin, r.task, r.sample));
+        all
+    }
+}
+
 impl Sampler<'_> {
-    /// Samples `draw.group_size` originals a task, and the probes that branch off the failed ones.
+    /// Samples `draw.group_size` originals a task, and the probes that branch off the failed ones. With a small decoder the
+    /// tasks are sampled in parts of about `max_rows` originals, side by side; the number of threads decides neither what is
+    /// in a part nor, therefore, what is drawn.
     ///
     /// # Errors
     /// The retriever's error, if a search fails.
@@ -128,15 +146,31 @@ impl Sampler<'_> {
         decoder: &Decoder,
         tasks: &[Task],
         draw: Draw<'_>,
-        observe: &mut dyn FnMut(Event<'_>),
+        observe: &mut (dyn FnMut(Event<'_>) + Send),
     ) -> Result<Sampled, RetrievalError> {
-        let mut generation = self.start(decoder, tasks, draw);
-        while generation.round(observe)? {}
-        Ok(generation.finish())
+        let observe = Mutex::new(observe);
+        let sample = |part: Range<usize>| {
+            let mut generation = Generation::new(self, decoder, tasks, part, draw);
+            let mut observe = |event: Event<'_>| {
+                let mut observe = observe.lock().unwrap_or_else(PoisonError::into_inner);
+                (*observe)(event);
+            };
+            while generation.round(&mut observe)? {}
+            Ok(generation.finish())
+        };
+        if !decoder.is_small() {
+            return sample(0..tasks.len());
+        }
+        let parts = (tasks.len() * draw.group_size).div_ceil(self.max_rows).max(1);
+        let size = tasks.len().div_ceil(parts).max(1);
+        let parts: Vec<Range<usize>> =
+            (0..tasks.len()).step_by(size).map(|start| start..tasks.len().min(start + size)).collect();
+        let sampled = parts.into_par_iter().with_max_len(1).map(sample).collect::<Result<Vec<_>, _>>()?;
+        Ok(Sampled::of(sampled))
     }
 
-    /// The same, to be driven a round at a time.
+    /// The same in one part, to be driven a round at a time.
     pub fn start<'a>(&'a self, decoder: &'a Decoder, tasks: &'a [Task], draw: Draw<'a>) -> Generation<'a> {
-        Generation::new(self, decoder, tasks, draw)
+        Generation::new(self, decoder, tasks, 0..tasks.len(), draw)
     }
 }

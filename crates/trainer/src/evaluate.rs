@@ -43,7 +43,7 @@ pub fn evaluate(
     questions: &[Question],
     sampling: Sampling,
     seed: u64,
-    observe: &mut dyn FnMut(Event<'_>),
+    observe: &mut (dyn FnMut(Event<'_>) + Send),
 ) -> Result<(Evaluation, Vec<Rollout>), TrainError> {
     let tasks = questions.iter().map(|q| environment.task(q)).collect::<Result<Vec<_>, _>>()?;
     let draw = Draw { sampling, group_size: 1, probing: None, seed, step: 0 };

@@ -2,8 +2,8 @@
 
 use crate::config::{Config, ModelConfig, SftSource};
 use crate::error::TrainError;
-use crate::{hopworld, hub, passes};
-use rex_model::{Phase, TrainingPlan};
+use crate::{hopworld, hub};
+use rex_model::{Phase, TrainingPlan, workers};
 
 /// What the largest phase of a training step takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,14 +24,15 @@ pub fn estimate(config: &Config, supervised: bool) -> Result<Estimate, TrainErro
     };
     let (lora, rollout) = (config.model.lora(), &config.rollout);
     let width = rollout.max_prompt_length;
+    let workers = workers(model.num_parameters());
     let plan = TrainingPlan {
         lora: lora.as_ref(),
         reference: !supervised && config.algorithm.kl_loss_coef > 0.0,
         activations: config.trainer.activations(),
         rows: (config.trainer.micro_batch_tokens / width).max(1),
         width,
-        passes: passes::side_by_side(model.num_parameters()),
-        generation: (!supervised).then_some((rollout.max_rows, width)),
+        passes: workers,
+        generation: (!supervised).then_some((rollout.max_rows * workers, width)),
     };
     let largest = model.training_memory(&plan).into_iter().max_by_key(Phase::bytes);
     Ok(Estimate(largest.expect("a step has phases")))

@@ -16,7 +16,7 @@ pub enum Phase {
 }
 
 /// Callbacks of a run; each does nothing unless implemented.
-pub trait Observer {
+pub trait Observer: Send {
     fn progress(&mut self, _phase: Phase, _done: usize, _total: usize) {}
     fn step(&mut self, _metrics: &Metrics) {}
     /// Something that the numbers of the step just reported show; said once a run.

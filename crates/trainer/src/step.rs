@@ -196,7 +196,7 @@ impl Trainer {
                 let models = Models { policy, activations, reference: self.reference.as_ref() };
                 self.objective.evaluate(models, rows, batch.level, &totals)
             };
-            passes::run(policy, &micro, evaluate, |part| {
+            policy.side_by_side(&micro, evaluate, |part| {
                 pg_loss += part.pg_loss;
                 kl_loss += part.kl_loss;
                 if number == 0 {

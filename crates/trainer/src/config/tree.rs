@@ -107,7 +107,7 @@ pub struct RolloutConfig {
     /// Longest transcript, in tokens.
     pub max_prompt_length: usize,
     pub temperature: f64,
-    /// Transcripts decoded at once.
+    /// Transcripts decoded at once; with a small model, by one thread.
     pub max_rows: usize,
 }
 

@@ -43,7 +43,7 @@ pub fn measure(
     questions: &[Question],
     samples: usize,
     seed: u64,
-    observe: &mut dyn FnMut(Event<'_>),
+    observe: &mut (dyn FnMut(Event<'_>) + Send),
 ) -> Result<Ability, TrainError> {
     let (greedy, _) = evaluate(environment, decoder, questions, Sampling::Greedy, seed, observe)?;
     let tasks = questions.iter().map(|question| environment.task(question)).collect::<Result<Vec<_>, _>>()?;

@@ -47,7 +47,7 @@ pub(super) fn learn(decoder: &Decoder, batch: &[Example], trainer: &TrainerConfi
     let (mut loss, mut known) = (0.0, 0);
     let examples: Vec<&Example> = batch.iter().collect();
     let split = passes::split(&examples, |example| example.ids().len(), trainer.micro_batch_tokens);
-    passes::run(decoder, &split, pass, |part| {
+    decoder.side_by_side(&split, pass, |part| {
         loss += part.0;
         known += part.1;
         gradients.accumulate(decoder, part.2);
