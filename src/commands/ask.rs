@@ -36,7 +36,8 @@ pub struct AskArgs {
 
 pub fn run(args: AskArgs, output: Output) -> Result<()> {
     let config = args.experiment.load(hopworld::TRAIN, &args.overrides)?;
-    let model = rex_model::load(config.model_path()?, &device::open(&args.experiment.device)?)?;
+    let device = device::open(&args.experiment.device)?;
+    let model = rex_trainer::load_model(config.model_path()?, &config.model, &device)?;
     let environment = Environment::new(&config, &model)?;
     let question = Question {
         id: "question".to_string(),

@@ -40,7 +40,8 @@ pub fn run(args: EvalArgs, output: Output) -> Result<()> {
         let count = args.limit.unwrap_or(read.len()).min(read.len());
         questions.extend_from_slice(&read[..count]);
     }
-    let model = rex_model::load(config.model_path()?, &device::open(&args.experiment.device)?)?;
+    let device = device::open(&args.experiment.device)?;
+    let model = rex_trainer::load_model(config.model_path()?, &config.model, &device)?;
     let environment = Environment::new(&config, &model)?;
 
     let mut bars = Bars::new(output);

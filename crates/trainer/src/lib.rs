@@ -49,6 +49,7 @@ pub use evaluate::{Evaluation, SourceScores, evaluate};
 pub use history::History;
 pub use metrics::Metrics;
 pub use observer::{Observer, Phase};
+pub use policy::load as load_model;
 pub use run_dir::RunDir;
 pub use sampler::{Draw, Event, Origin, ProbeStart, Probing, Rollout, Sampler, Task};
 pub use sft::Sft;

@@ -68,7 +68,7 @@ impl Sft {
             SftSource::Hopworld if config.model == ModelConfig::default() => {
                 hopworld::model::untrained(config.trainer.seed, &device)
             }
-            _ => rex_model::load(config.model_path()?, &device)?,
+            _ => policy::load(config.model_path()?, &config.model, &device)?,
         };
         Self::assemble(config, model, None, None)
     }
@@ -83,7 +83,7 @@ impl Sft {
             return Self::from_scratch(config, device);
         };
         let weights = policy::weights(&config.model, &config.model.path, Some(&folder));
-        let model = rex_model::load(weights, &device.clone().autodiff())?;
+        let model = policy::load(weights, &config.model, &device.clone().autodiff())?;
         let progress = checkpoint::load_progress(&folder)?;
         let mut resumed = Self::assemble(config, model, Some(&folder), Some(progress))?;
         if resumed.progress.stage_step > 0 {
