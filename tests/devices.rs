@@ -10,6 +10,10 @@
 #[allow(dead_code, reason = "the tests open devices, they do not list them")]
 #[path = "../src/device/mod.rs"]
 mod device;
+#[path = "fixtures/numbers.rs"]
+mod numbers;
+#[path = "fixtures/tiny.rs"]
+mod tiny;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
@@ -20,9 +24,10 @@ use rex_grpo::{BatchTotals, RatioLevel};
 use rex_model::{Activations, Decoder, DecoderConfig, Engine, Job, Lora, RowId, Sampling};
 use rex_rollout::Author;
 use rex_trainer::batch::Row;
-use rex_trainer::config::{AlgorithmConfig, OptimizerConfig, RolloutConfig};
+use rex_trainer::config::{AlgorithmConfig, Config, OptimizerConfig, RolloutConfig};
 use rex_trainer::objective::{Models, Objective};
 use rex_trainer::optimizer::{Optimizer, global_norm};
+use rex_trainer::{Observer, Trainer};
 use std::collections::BTreeMap;
 
 /// What a computation gave, by name.
@@ -335,10 +340,49 @@ fn parity_of_the_gradient_of_adapters_alone() {
     }
 }
 
-/// Of a hundred steps, each a loss, its gradient and an update, the last half adds nothing to what the first needed.
+/// Three steps of mixed sampling, search and training under the same seed: every number that a run records.
 #[test]
 #[ignore = "needs a device"]
-fn parity_of_memory_before_and_after_a_hundred_steps() {
+fn parity_of_a_run() {
+    const TOLERANCE: f64 = 1e-3;
+    struct Silent;
+    impl Observer for Silent {}
+    let folder = tempfile::tempdir().unwrap();
+    let config = tiny::write(folder.path(), 1, 32);
+    let run = |name: &str, device: &Device| {
+        let run_dir = folder.path().join(name);
+        let words = [format!("trainer.run_dir={}", run_dir.display())];
+        let config = Config::load(Some(&config), &words).unwrap();
+        Trainer::start(config, device).unwrap().run(&mut Silent).unwrap();
+        numbers::metrics(&run_dir)
+    };
+    let expected = run("cpu", &Device::flex());
+    let found = run("device", &tested());
+    assert_eq!(found.len(), expected.len());
+    let (mut worst, mut of) = (0.0, String::new());
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!(found.keys().eq(expected.keys()), "other metrics");
+        for (name, expected) in expected {
+            let (Some(found), Some(expected)) = (found[name].as_f64(), expected.as_f64()) else {
+                assert_eq!(&found[name], expected, "{name}");
+                continue;
+            };
+            let difference = (found - expected).abs() / expected.abs().max(1.0);
+            if difference >= worst {
+                (worst, of) = (difference, format!("{name}: {found}, not {expected}"));
+            }
+        }
+    }
+    println!("three steps: worst difference {worst:.1e} ({of}), tolerance {TOLERANCE:.0e}");
+    assert!(worst <= TOLERANCE, "{of}");
+}
+
+/// Of a hundred steps, each a loss, its gradient, an update and some draws, the last half adds nothing to the memory that the
+/// first half took.
+#[test]
+#[ignore = "needs a device"]
+fn parity_of_memory_after_fifty_and_a_hundred_steps() {
+    const MIB: f64 = (1 << 20) as f64;
     let device = tested();
     let mut policy = decoder(FAMILIES[0]).fork(&device.clone().autodiff());
     let rows = rows(&policy.valid(), 5);
@@ -356,12 +400,17 @@ fn parity_of_memory_before_and_after_a_hundred_steps() {
         decode(&policy, 61, 2);
         if step % 10 == 0 {
             let usage = device.memory_pool_usage();
-            seen.push((resident(), usage.as_ref().map(|usage| format!("{usage:?}"))));
-            println!("step {step}: {:.1} MiB resident, {:?}", seen.last().unwrap().0, usage);
+            let (used, reserved) = usage.map_or((0, 0), |usage| (usage.bytes_in_use, usage.bytes_reserved));
+            seen.push([resident(), used as f64 / MIB, reserved as f64 / MIB]);
+            let [resident, used, reserved] = seen[seen.len() - 1];
+            println!(
+                "step {step}: MiB resident {resident:.1}, on the device {used:.2} of {reserved:.2} reserved"
+            );
         }
     }
-    let (middle, end) = (seen[4].0, seen[9].0);
-    assert!(end <= 1.05 * middle, "{middle:.1} MiB after 50 steps, {end:.1} MiB after 100");
+    for (middle, end) in seen[4].into_iter().zip(seen[9]) {
+        assert!(end <= 1.05 * middle, "{middle:.2} MiB after 50 steps, {end:.2} MiB after 100");
+    }
 }
 
 /// MiB of this process in memory; 0 where the system does not say.
