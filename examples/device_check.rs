@@ -123,7 +123,7 @@ fn bandwidth(device: &Device, dtype: FloatDType, bytes: f64) -> Result<f64> {
     let time = seconds(|| {
         let sums: Vec<_> = tensors.iter().map(|tensor| tensor.clone().add_scalar(1.0)).collect();
         // One read waits for all.
-        let first: Vec<_> = sums.into_iter().map(|sum| sum.slice([0..1])).collect();
+        let first: Vec<_> = sums.into_iter().map(|sum| sum.narrow(0, 0, 1)).collect();
         Tensor::cat(first, 0).into_data();
     });
     Ok(2.0 * (TIMES * ELEMENTS) as f64 * bytes / time)

@@ -82,7 +82,7 @@ impl Decoder {
             x = layer.forward(x, &placement, None);
         }
         let log_probs = if scored.targets.is_empty() {
-            scored.scatter(Tensor::zeros([0], (&self.device(), DType::F32)))
+            Tensor::zeros([scored.rows, scored.width], (&self.device(), DType::F32))
         } else {
             let states = x.clone().select(0, scored.predictors(&self.device()));
             let states = self.norm.forward(states);
