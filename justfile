@@ -46,3 +46,8 @@ scale:
 # Three REX steps on SmolLM2
 demo: smollm2
     cargo run --release -- train -c configs/smollm2-mini.toml trainer.total_steps=3
+
+# A device beside the CPU, and its speed: just device-check cuda
+device-check device="cuda":
+    REX_TEST_DEVICE={{device}} cargo test --workspace --features {{replace_regex(device, ":.*", "")}} --test devices -- --ignored --nocapture parity
+    cargo run --workspace --features {{replace_regex(device, ":.*", "")}} --example device_check -- {{device}}

@@ -63,7 +63,7 @@ pub struct Experiment {
     /// Configuration file (TOML); the built-in default, Hopworld, when absent
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Device: cpu, or another that this build has
+    /// Device: cpu, wgpu or cuda, as far as this build has them; cuda:1 is the second of its kind
     #[arg(long, default_value = "cpu")]
     pub device: String,
 }

@@ -72,6 +72,8 @@ fn models() {
         Vec::new()
     };
     check("no config.json", headless, &[], 1, &["config.json"]);
+    check("f16 in training", nothing, &["model.precision=f16"], 1, &["model.precision", "bf16"]);
+    check("unknown precision", nothing, &["model.precision=fp8"], 2, &["model.precision", "fp8", "bf16"]);
 }
 
 #[test]
@@ -118,5 +120,8 @@ fn runs() {
     let word = format!("trainer.run_dir={}", folder.path().display());
     check("somebody trains in it", nothing, &[&word], 1, &["another process is training"]);
     check("no run is there", nothing, &["--resume"], 1, &["no run"]);
+    check("no such device", nothing, &["--device=tpu"], 1, &["tpu", "cpu"]);
+    check("no number", nothing, &["--device=cuda:first"], 1, &["cuda:first", "cuda:1"]);
+    check("numbered processor", nothing, &["--device=cpu:1"], 1, &["cpu:1"]);
     check("no device", nothing, &["--device=cuda"], 1, &["cuda"]);
 }

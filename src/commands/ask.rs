@@ -35,7 +35,7 @@ pub struct AskArgs {
 pub fn run(args: AskArgs, output: Output) -> Result<()> {
     let config = args.experiment.load(hopworld::TRAIN, &args.overrides)?;
     let device = device::open(&args.experiment.device)?;
-    let model = rex_model::load(&model::locate(&config, output)?, &device)?;
+    let model = rex_trainer::load_model(&model::locate(&config, output)?, &config.model, &device)?;
     let environment = Environment::new(&config, &model)?;
     let question = Question {
         id: "question".to_string(),

@@ -39,7 +39,7 @@ pub fn run(args: EvalArgs, output: Output) -> Result<()> {
         questions.extend_from_slice(&read[..count]);
     }
     let device = device::open(&args.experiment.device)?;
-    let model = rex_model::load(&model::locate(&config, output)?, &device)?;
+    let model = rex_trainer::load_model(&model::locate(&config, output)?, &config.model, &device)?;
     let environment = Environment::new(&config, &model)?;
 
     let mut bars = Bars::new(output);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use burn::tensor::{DType, Device, IndexingUpdateOp, Int, Tensor};
+use burn::tensor::{BoolStore, DType, Device, IndexingUpdateOp, Int, Tensor};
 
 use crate::decoder::Decoder;
 use crate::log_probs::ids;
@@ -19,6 +19,7 @@ pub struct Cache {
     head_dim: usize,
     dtype: DType,
     device: Device,
+    writing: Writing,
     /// Slots and tokens a slot for which there is memory.
     allocated: (usize, usize),
     slots: Vec<Option<Row>>,
@@ -44,6 +45,15 @@ struct Buffers {
     values: Option<Tensor<2>>,
 }
 
+/// How rows of a buffer are overwritten.
+#[derive(Debug, Clone, Copy)]
+enum Writing {
+    /// One after the other, where they are; on a GPU each would wait for the one before.
+    InTurn,
+    /// All at once; on the CPU the whole buffer would be copied.
+    AtOnce,
+}
+
 /// Tokens that one forward pass adds to the first rows of a [`Cache`].
 pub struct Extension<'c> {
     cache: &'c mut Cache,
@@ -56,6 +66,7 @@ pub(crate) struct LayerCache<'c> {
     buffers: &'c mut Buffers,
     /// Where the new keys and values go, `[rows * heads * width]`.
     places: Tensor<1, Int>,
+    writing: Writing,
     allocated: (usize, usize),
     keys: usize,
 }
@@ -67,13 +78,13 @@ impl Cache {
     /// An empty cache for this decoder, on its device without automatic differentiation.
     pub fn new(decoder: &Decoder) -> Self {
         let attention = &decoder.layers[0].self_attn;
-        let keys = attention.k_proj.weight.val();
         Self {
             layers: decoder.layers.iter().map(|_| Buffers::default()).collect(),
             heads: attention.num_key_value_heads,
             head_dim: attention.head_dim,
-            dtype: keys.dtype(),
-            device: keys.device(),
+            dtype: decoder.computes_in.into(),
+            writing: Writing::on(&decoder.device()),
+            device: decoder.device(),
             allocated: (0, 0),
             slots: Vec::new(),
             slot_of: HashMap::new(),
@@ -212,7 +223,7 @@ impl Cache {
         for layer in &mut self.layers {
             for buffer in [&mut layer.keys, &mut layer.values] {
                 let moved = buffer.as_ref().expect("reserved").clone().select(0, from.clone());
-                write(buffer, to.clone(), moved);
+                self.writing.write(buffer, to.clone(), moved);
             }
         }
     }
@@ -243,12 +254,13 @@ impl Extension<'_> {
     }
 
     pub(crate) fn layers(&mut self) -> impl Iterator<Item = LayerCache<'_>> {
-        let (keys, width, allocated) = (self.keys(), self.width, self.cache.allocated);
+        let (keys, width) = (self.keys(), self.width);
+        let Cache { allocated, writing, .. } = *self.cache;
         let places = self.starts.iter().enumerate();
         let places = places.flat_map(|(slot, start)| self.cache.places(slot, *start, width));
         let places = ids(&places.collect::<Vec<_>>(), &self.cache.device);
         let layers = self.cache.layers.iter_mut();
-        layers.map(move |buffers| LayerCache { buffers, places: places.clone(), allocated, keys })
+        layers.map(move |buffers| LayerCache { buffers, places: places.clone(), writing, allocated, keys })
     }
 }
 
@@ -258,7 +270,7 @@ impl LayerCache<'_> {
     pub(crate) fn append(self, keys: Tensor<4>, values: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
         let [rows, heads, width, dim] = keys.dims();
         let add = |buffer: &mut Option<Tensor<2>>, new: Tensor<4>| {
-            write(buffer, self.places.clone(), new.reshape([rows * heads * width, dim]));
+            self.writing.write(buffer, self.places.clone(), new.reshape([rows * heads * width, dim]));
             let (slots, capacity) = self.allocated;
             let all = buffer.as_ref().expect("reserved").clone().reshape([slots, heads, capacity, dim]);
             all.slice([0..rows, 0..heads, 0..self.keys])
@@ -281,8 +293,19 @@ pub(crate) fn slots_for(rows: usize) -> usize {
     slots
 }
 
-/// Overwrites the rows `places` of a buffer; in place, since nothing else holds the tensor that is taken out.
-fn write(buffer: &mut Option<Tensor<2>>, places: Tensor<1, Int>, values: Tensor<2>) {
-    let taken = buffer.take().expect("reserved");
-    *buffer = Some(taken.select_assign(0, places, values, IndexingUpdateOp::Assign));
+impl Writing {
+    /// Booleans of the host's own kind are a tensor's elements only where the host computes.
+    fn on(device: &Device) -> Self {
+        if device.supports_dtype(DType::Bool(BoolStore::Native)) { Self::InTurn } else { Self::AtOnce }
+    }
+
+    /// Overwrites the rows `places` of a buffer, which are distinct; in place, since nothing else holds the tensor that is
+    /// taken out.
+    fn write(self, buffer: &mut Option<Tensor<2>>, places: Tensor<1, Int>, values: Tensor<2>) {
+        let taken = buffer.take().expect("reserved");
+        *buffer = Some(match self {
+            Self::InTurn => taken.select_assign(0, places, values, IndexingUpdateOp::Assign),
+            Self::AtOnce => taken.scatter_nd(places.unsqueeze_dim::<2>(1), values, IndexingUpdateOp::Assign),
+        });
+    }
 }

@@ -2,7 +2,7 @@
 
 use burn::module::{Initializer, Module};
 use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, FloatDType, Int, Tensor};
 
 use crate::attention::{Attention, Placement};
 use crate::cache::{Extension, LayerCache};
@@ -23,6 +23,9 @@ pub struct Decoder {
     /// `None` where the head is the embedding matrix.
     pub lm_head: Option<Linear>,
     pub(crate) rope: Rope,
+    /// What activations are and products are computed in. Parameters, and sums over many numbers, are in f32 all the same.
+    #[module(skip)]
+    pub(crate) computes_in: FloatDType,
 }
 
 /// One pre-norm transformer block.
@@ -53,6 +56,7 @@ impl DecoderConfig {
             lm_head: (!self.tie_word_embeddings)
                 .then(|| linear(self.hidden_size, self.vocab_size, false, device)),
             rope: Rope::init(self, device),
+            computes_in: FloatDType::F32,
         }
     }
 }
@@ -66,7 +70,7 @@ impl Decoder {
     pub fn forward(&self, ids: Tensor<2, Int>, extension: Option<Extension<'_>>) -> Tensor<3> {
         let [rows, width] = ids.dims();
         let device = ids.device();
-        let mut x = self.embed_tokens.forward(ids).flatten::<2>(0, 1);
+        let mut x = self.embed(ids);
         match extension {
             None => {
                 let placement = Placement::new(&vec![0; rows], width, width, &self.rope, &device);
@@ -87,11 +91,25 @@ impl Decoder {
         self.norm.forward(x).reshape([rows, width, features])
     }
 
+    /// The rows of the embedding matrix, `[rows, width]` to `[rows * width, hidden]`.
+    pub(crate) fn embed(&self, ids: Tensor<2, Int>) -> Tensor<2> {
+        self.embed_tokens.forward(ids).flatten::<2>(0, 1).cast(self.computes_in)
+    }
+
+    /// The decoder with its products in another type; the parameters, and so their gradients, stay what they are. A step of
+    /// an optimizer is often less than a bf16 can tell apart, so it is f32 that is trained.
+    pub fn computing_in(self, dtype: FloatDType) -> Self {
+        Self { computes_in: dtype, ..self }
+    }
+
     /// `[n, hidden]` to `[n, vocab]`.
     pub fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
         match &self.lm_head {
             Some(head) => project(head, hidden),
-            None => product(hidden, self.embed_tokens.weight.val().transpose()),
+            None => {
+                let embeddings = self.embed_tokens.weight.val().cast(hidden.dtype());
+                product(hidden, embeddings.transpose())
+            }
         }
     }
 
@@ -121,11 +139,12 @@ pub(crate) fn linear(input: usize, output: usize, bias: bool, device: &Device) -
     Linear { bias: bias.then(|| Initializer::Zeros.init([output], device)), ..map }
 }
 
-/// `x W + b`, `[n, in]` to `[n, out]`.
+/// `x W + b`, `[n, in]` to `[n, out]`, in the type of `x`.
 pub(crate) fn project(map: &Linear, x: Tensor<2>) -> Tensor<2> {
-    let y = product(x, map.weight.val());
+    let dtype = x.dtype();
+    let y = product(x, map.weight.val().cast(dtype));
     match &map.bias {
-        Some(bias) => y + bias.val().unsqueeze(),
+        Some(bias) => y + bias.val().cast(dtype).unsqueeze(),
         None => y,
     }
 }

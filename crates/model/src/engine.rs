@@ -162,9 +162,13 @@ impl<'m> Engine<'m> {
             let hidden = self.pass(&mut feeds, 1);
             pending.drawn = feeds.iter().map(|feed| feed.job).collect();
             let uniforms: Vec<f64> = pending.drawn.iter().filter_map(|job| jobs[*job].draw).collect();
-            let [rows, width, features] = hidden.dims();
-            let logits = self.decoder.logits(hidden.reshape([rows * width, features]));
-            pending.values.push(self.sampling.draw(logits, &uniforms).reshape([2 * rows]));
+            let [rows, _, features] = hidden.dims();
+            let hidden = hidden.reshape([rows, features]);
+            for chunk in self.decoder.chunks(rows) {
+                let logits = self.decoder.logits(hidden.clone().slice([chunk.clone()]));
+                let drawn = self.sampling.draw(logits, &uniforms[chunk.clone()]);
+                pending.values.push(drawn.reshape([2 * chunk.len()]));
+            }
         }
         pending
     }

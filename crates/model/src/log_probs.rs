@@ -92,7 +92,7 @@ impl Scored {
     pub(crate) fn scatter(&self, values: Tensor<1>) -> Tensor<2> {
         let device = values.device();
         Tensor::<1>::zeros([self.rows * self.width], (&device, DType::F32))
-            .select_assign(0, self.places(&device), values, IndexingUpdateOp::Add)
+            .scatter_nd(self.places(&device).unsqueeze_dim::<2>(1), values, IndexingUpdateOp::Add)
             .reshape([self.rows, self.width])
     }
 }

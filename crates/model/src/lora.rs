@@ -1,7 +1,7 @@
 //! Low-rank adapters (Hu et al., arXiv 2106.09685): a frozen matrix `W` acts as `W + (alpha / rank) A B`.
 
-use burn::module::{LoraAdapter, Module, Param, Reparameterizer};
-use burn::tensor::{Tensor, TensorData};
+use burn::module::{LoraAdapter, Module, ModuleMapper, Param, Reparameterizer};
+use burn::tensor::{FloatDType, Tensor, TensorData};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -30,9 +30,18 @@ impl Decoder {
         self.apply_reparameterization(Attach { lora, random: ChaCha8Rng::seed_from_u64(seed) })
     }
 
-    /// What generates: the same function, without a graph, adapters merged into the weights that they adapt.
+    /// What generates: the same function, without a graph, adapters merged into the weights that they adapt, and these in
+    /// the type that products are computed in.
     pub fn frozen(&self) -> Self {
-        self.valid().materialize()
+        self.valid().materialize().map(&mut Round(self.computes_in))
+    }
+}
+
+struct Round(FloatDType);
+
+impl ModuleMapper for Round {
+    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        parameter.map(|tensor| tensor.cast(self.0))
     }
 }
 

@@ -24,6 +24,6 @@ impl RmsNorm {
         let dtype = x.dtype();
         let x = x.cast(DType::F32);
         let scale = (x.clone() * x.clone()).mean_dim(D - 1).add_scalar(self.eps).sqrt().recip();
-        (x * scale).cast(dtype) * self.weight.val().unsqueeze()
+        (x * scale).cast(dtype) * self.weight.val().cast(dtype).unsqueeze()
     }
 }

@@ -75,14 +75,14 @@ impl Decoder {
         let scored = Scored::new(rows, score);
         let ids = padded(rows, scored.width, &self.device());
         let placement = self.placement(&scored);
-        let mut x = self.embed_tokens.forward(ids.clone()).flatten::<2>(0, 1);
+        let mut x = self.embed(ids.clone());
         let mut layers = Vec::with_capacity(self.layers.len());
         for layer in &self.layers {
             layers.push(x.clone());
             x = layer.forward(x, &placement, None);
         }
         let log_probs = if scored.targets.is_empty() {
-            scored.scatter(Tensor::zeros([0], (&self.device(), DType::F32)))
+            Tensor::zeros([scored.rows, scored.width], (&self.device(), DType::F32))
         } else {
             let states = x.clone().select(0, scored.predictors(&self.device()));
             let states = self.norm.forward(states);
@@ -156,7 +156,7 @@ impl Inputs {
         }
 
         if decoder.embed_tokens.weight.is_require_grad() {
-            let embedded = decoder.embed_tokens.forward(Tensor::from_inner(ids)).flatten::<2>(0, 1);
+            let embedded = decoder.embed(Tensor::from_inner(ids));
             let part = (embedded * Tensor::from_inner(slope)).sum().backward();
             gradients.accumulate(decoder, GradientsParams::from_grads(part, decoder));
         }

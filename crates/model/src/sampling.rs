@@ -3,6 +3,8 @@
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, FloatDType, Int, Tensor};
 
+use crate::log_probs::ids;
+
 /// How the next token is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sampling {
@@ -80,18 +82,45 @@ impl Truncation {
 }
 
 /// The first token at which the cumulative distribution exceeds `u` of its total, `[rows, vocab]` to `[rows, 1]`.
+///
+/// The vocabulary is taken as a square: the block in which the distribution gets there, then the place within it. A
+/// device that computes every prefix on its own then adds up `vocab` numbers a row, and not half of `vocab` squared.
 fn invert(log_probs: Tensor<2>, uniforms: &[f64]) -> Tensor<2, Int> {
     let [rows, vocab] = log_probs.dims();
+    let device = log_probs.device();
+    let size = vocab.isqrt();
+    let blocks = vocab.div_ceil(size);
+    let probabilities = log_probs.clone().exp();
+    let probabilities = match blocks * size - vocab {
+        0 => probabilities,
+        missing => Tensor::cat(vec![probabilities, Tensor::zeros([rows, missing], (&device, DType::F32))], 1),
+    };
+    let probabilities = probabilities.reshape([rows * blocks, size]);
+
     // The largest f32 below 1: `u · total` then stays below `total`.
     let below_one = 1.0 - f32::EPSILON / 2.0;
     let uniforms: Vec<f32> = uniforms.iter().map(|u| (*u as f32).min(below_one)).collect();
-    let uniforms = Tensor::<1>::from_data(uniforms.as_slice(), (&log_probs.device(), DType::F32));
-    let sums = log_probs.clone().exp().cumsum(1);
-    let goal = sums.clone().narrow(1, vocab - 1, 1) * uniforms.reshape([rows, 1]);
-    let ids = sums.lower_equal(goal).int().sum_dim(1).clamp_max(vocab as i32 - 1);
-    // A device that adds up in parallel may round sums out of order, and the count may then hit a token of probability 0.
-    let impossible = log_probs.clone().gather(1, ids.clone()).equal_scalar(f32::NEG_INFINITY);
-    ids.mask_where(impossible, argmax(log_probs))
+    let uniforms = Tensor::<1>::from_data(uniforms.as_slice(), (&device, DType::F32));
+    let sums = probabilities.clone().sum_dim(1).reshape([rows, blocks]);
+    let reached = sums.clone().cumsum(1);
+    let goal = reached.clone().narrow(1, blocks - 1, 1) * uniforms.reshape([rows, 1]);
+    let block = first_above(reached.clone(), goal.clone());
+
+    let before = (reached - sums).gather(1, block.clone());
+    let first: Vec<i32> = (0..rows).map(|row| (row * blocks) as i32).collect();
+    let chosen = (block.clone() + ids(&first, &device).reshape([rows, 1])).reshape([rows]);
+    let place = first_above(probabilities.select(0, chosen).cumsum(1) + before, goal);
+
+    let id = (block.mul_scalar(size as i32) + place).clamp_max(vocab as i32 - 1);
+    // Sums are rounded in different orders, and the count may then hit a token of probability 0.
+    let impossible = log_probs.clone().gather(1, id.clone()).equal_scalar(f32::NEG_INFINITY);
+    id.mask_where(impossible, argmax(log_probs))
+}
+
+/// The place of the first of `sums` that exceeds `goal`, at most the last: `[rows, n]` and `[rows, 1]` to `[rows, 1]`.
+fn first_above(sums: Tensor<2>, goal: Tensor<2>) -> Tensor<2, Int> {
+    let last = sums.dims()[1] as i32 - 1;
+    sums.lower_equal(goal).int().sum_dim(1).clamp_max(last)
 }
 
 fn argmax(log_probs: Tensor<2>) -> Tensor<2, Int> {
@@ -225,5 +254,29 @@ mod tests {
                 prop_assert!((f64::from(log_prob) - probabilities[id].ln()).abs() < 1e-4);
             }
         }
+    }
+
+    /// Probabilities that are exact in f32, on vocabularies that are a square, less than one and more than one.
+    #[test]
+    fn the_first_sum_above_the_number_is_drawn() {
+        let check = |weights: &[f32], cases: &[(f64, i32)]| {
+            let logits: Vec<f32> = weights.iter().map(|weight| weight.ln()).collect();
+            let logits = Tensor::<1>::from_data(logits.as_slice(), &Device::flex()).unsqueeze::<2>();
+            let log_probs = log_softmax(logits, 1).repeat_dim(0, cases.len());
+            let uniforms: Vec<f64> = cases.iter().map(|(uniform, _)| *uniform).collect();
+            let drawn: Vec<i32> = invert(log_probs, &uniforms).into_data().iter::<i32>().collect();
+            let expected: Vec<i32> = cases.iter().map(|(_, id)| *id).collect();
+            assert_eq!(drawn, expected, "{weights:?}");
+        };
+        check(&[1.0], &[(0.0, 0), (0.999_999_999, 0)]);
+        check(&[0.0, 1.0], &[(0.0, 1), (0.5, 1), (0.999_999_999, 1)]);
+        check(&[1.0, 0.0, 1.0], &[(0.0, 0), (0.49, 0), (0.51, 2), (0.999_999_999, 2)]);
+        check(
+            &[0.0, 0.0, 0.0, 2.0, 1.0, 1.0, 0.0, 0.0],
+            &[(0.0, 3), (0.49, 3), (0.51, 4), (0.76, 5), (0.999_999_999, 5)],
+        );
+        let every: Vec<(f64, i32)> = (0..1000).map(|id| ((f64::from(id) + 0.5) / 1000.0, id)).collect();
+        check(&[1.0; 1000], &every);
+        check(&[1.0; 1024], &[(0.0, 0), (0.03125, 32), (0.5, 512), (0.999_999_999, 1023)]);
     }
 }

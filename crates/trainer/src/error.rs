@@ -43,6 +43,8 @@ pub enum TrainError {
     Answers(aho_corasick::BuildError),
     #[error(transparent)]
     Pool(#[from] rex_rollout::PoolError),
+    #[error("`model.precision`: {message}")]
+    Precision { message: &'static str },
     #[error("`{key}` is not set: {hint}")]
     Missing { key: &'static str, hint: &'static str },
     #[error("question `{id}`: its prompt has {tokens} tokens, more than rollout.max_start_length = {limit}")]

@@ -54,6 +54,7 @@ pub use history::History;
 pub use memory::{Estimate, estimate};
 pub use metrics::Metrics;
 pub use observer::{Observer, Phase};
+pub use policy::load as load_model;
 pub use run_dir::RunDir;
 pub use sampler::{Draw, Event, Origin, ProbeStart, Probing, Rollout, Sampler, Task};
 pub use sft::Sft;

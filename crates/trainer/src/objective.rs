@@ -115,11 +115,17 @@ impl Objective {
         };
 
         let slopes = log_probs.grad(&loss.backward()).expect("the loss depends on the log-probabilities");
+        let found = [pass.log_probs(), term.log_ratio.inner(), term.clipped.inner().float()];
+        let gradients = pass.backward(slopes);
 
-        let log_probs = to_f64(pass.log_probs());
-        let log_ratio = to_f64(term.log_ratio.inner());
-        let clipped: Vec<bool> =
-            term.clipped.inner().into_data().try_to_vec().expect("a bool tensor holds booleans");
+        // Everything in one tensor, so that the host waits once a micro-batch.
+        let losses = [Some(pg_loss), kl_loss].into_iter().flatten().map(Tensor::inner);
+        let found = found.into_iter().map(|values| values.flatten::<1>(0, 1)).chain(losses);
+        let found = to_f64(Tensor::cat(found.collect(), 0));
+        let places = rows.len() * width;
+        let (log_probs, found) = found.split_at(places);
+        let (log_ratio, found) = found.split_at(places);
+        let (clipped, losses) = found.split_at(places);
         let mut tokens = Vec::with_capacity(totals.tokens);
         let mut log_prob_difference = 0.0f64;
         for (r, row) in rows.iter().enumerate() {
@@ -128,27 +134,23 @@ impl Objective {
                 tokens.push(TokenRatio {
                     author: row.authors[t],
                     log_ratio: log_ratio[at],
-                    clipped: clipped[at],
+                    clipped: clipped[at] != 0.0,
                 });
                 let difference = (log_probs[at] - row.log_old[t]).abs();
                 log_prob_difference = max_or_nan(log_prob_difference, difference);
             }
         }
         Evaluated {
-            pg_loss: scalar(pg_loss),
-            kl_loss: kl_loss.map_or(0.0, scalar),
-            gradients: pass.backward(slopes),
+            gradients,
+            pg_loss: losses[0],
+            kl_loss: losses.get(1).copied().unwrap_or(0.0),
             tokens,
             log_prob_difference,
         }
     }
 }
 
-fn scalar(value: Tensor<1>) -> f64 {
-    value.into_scalar::<f32>().into()
-}
-
-fn to_f64<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+fn to_f64(tensor: Tensor<1>) -> Vec<f64> {
     let values: Vec<f32> = tensor.into_data().try_to_vec().expect("log-probabilities are f32");
     values.into_iter().map(f64::from).collect()
 }

@@ -94,12 +94,12 @@ impl Trainer {
         let validation =
             if config.trainer.test_freq > 0 { read_all(&config.data.val_files)? } else { Vec::new() };
         let weights = policy::weights(&config.model, start, checkpoint);
-        let mut model = rex_model::load(weights, &device.clone().autodiff())?;
+        let mut model = policy::load(weights, &config.model, &device.clone().autodiff())?;
         let reference = (config.algorithm.kl_loss_coef > 0.0)
             .then(|| match weights == start {
                 // The policy's weights are shared: they are replaced when it is trained, or frozen by its adapters.
                 true => Ok(model.decoder.valid()),
-                false => rex_model::load(start, device).map(|reference| reference.decoder),
+                false => policy::load(start, &config.model, device).map(|reference| reference.decoder),
             })
             .transpose()?;
         model.decoder = policy::prepare(model.decoder, &config, checkpoint)?;

@@ -15,5 +15,5 @@ pub use error::ConfigError;
 pub use sft::{HopworldConfig, SftConfig, SftSource};
 pub use tree::{
     AdvantageKind, AlgorithmConfig, AlgorithmName, Config, DataConfig, LoggingConfig, LossKind, ModelConfig,
-    OptimizerConfig, ProbeConfig, RetrieverConfig, RolloutConfig, Schedule, TrainerConfig,
+    OptimizerConfig, Precision, ProbeConfig, RetrieverConfig, RolloutConfig, Schedule, TrainerConfig,
 };

@@ -36,6 +36,18 @@ pub struct ModelConfig {
     pub lora_alpha: f64,
     /// The linear maps of a layer that get adapters.
     pub target_modules: Vec<String>,
+    /// What products are computed in, where the device can: `f32`, `bf16` or, not for training, `f16`. Parameters and
+    /// optimizer are in f32 all the same.
+    pub precision: Precision,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    #[default]
+    F32,
+    Bf16,
+    F16,
 }
 
 impl ModelConfig {
@@ -262,6 +274,7 @@ impl Default for ModelConfig {
             lora_rank: 0,
             lora_alpha: 16.0,
             target_modules: Lora::MODULES.map(String::from).to_vec(),
+            precision: Precision::default(),
         }
     }
 }

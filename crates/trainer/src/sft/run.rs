@@ -69,7 +69,9 @@ impl Sft {
             SftSource::Hopworld if config.model == ModelConfig::default() => {
                 hopworld::model::untrained(config.trainer.seed, &device)
             }
-            _ => rex_model::load(&hub::locate(config.model_path()?, &mut |_, _, _| {})?, &device)?,
+            _ => {
+                policy::load(&hub::locate(config.model_path()?, &mut |_, _, _| {})?, &config.model, &device)?
+            }
         };
         Self::assemble(config, model, None, None)
     }
@@ -85,7 +87,7 @@ impl Sft {
         };
         let start = hub::locate(&config.model.path, &mut |_, _, _| {})?;
         let weights = policy::weights(&config.model, &start, Some(&folder));
-        let model = rex_model::load(weights, &device.clone().autodiff())?;
+        let model = policy::load(weights, &config.model, &device.clone().autodiff())?;
         let progress = checkpoint::load_progress(&folder)?;
         let mut resumed = Self::assemble(config, model, Some(&folder), Some(progress))?;
         if resumed.progress.stage_step > 0 {
