@@ -285,6 +285,7 @@ fn grown(slots: usize, wanted: usize) -> usize {
 }
 
 /// Slots of a cache in which `rows` rows were opened one by one.
+#[cfg(not(target_family = "wasm"))]
 pub(crate) fn slots_for(rows: usize) -> usize {
     let mut slots = 0;
     while slots < rows {

@@ -9,9 +9,7 @@ use tantivy::columnar::ColumnValues;
 use tantivy::directory::RamDirectory;
 use tantivy::store::StoreReader;
 use tantivy::tokenizer::TextAnalyzer;
-use tantivy::{
-    DocId, Index, IndexSettings, InvertedIndexReader, SegmentReader, TantivyDocument, TantivyError, Term,
-};
+use tantivy::{DocId, Index, IndexSettings, InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 
 /// Blocks of stored documents that each segment keeps decompressed.
 const CACHED_BLOCKS: usize = 64;
@@ -72,7 +70,7 @@ impl Bm25Index {
             let reason = if folder.is_dir() { "no meta.json" } else { "no such folder" };
             return Err(IndexError::NotAnIndex { place, reason: reason.to_string() });
         }
-        let index = (super::folder::IndexFolder::open(folder).map_err(TantivyError::from))
+        let index = (super::folder::IndexFolder::open(folder).map_err(tantivy::TantivyError::from))
             .and_then(Index::open)
             .map_err(|error| IndexError::Damaged { place: place.clone(), reason: error.to_string() })?;
         Self::new(index, place)
