@@ -3,35 +3,14 @@
 //! Live bytes are compared, which are the same in every run. Resident memory is printed beside them: it moves by a
 //! tenth from step to step, as the allocator keeps or returns the pages of the last pass.
 
+#[path = "fixtures/allocator.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod allocator;
 #[path = "fixtures/tiny.rs"]
 mod tiny;
 
 use rex_trainer::config::Config;
 use rex_trainer::{Metrics, Observer, Trainer};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-/// The system's allocator, counting.
-struct Counting;
-
-#[allow(unsafe_code, reason = "an allocator cannot be written without")]
-// SAFETY: every call is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Live and resident bytes after every step.
 #[derive(Default)]
@@ -39,7 +18,7 @@ struct Memory(Vec<(usize, u64)>);
 
 impl Observer for Memory {
     fn step(&mut self, _: &Metrics) {
-        self.0.push((LIVE.load(Ordering::Relaxed), resident()));
+        self.0.push((allocator::live(), resident()));
     }
 }
 

@@ -4,7 +4,6 @@ use crate::config::Config;
 use crate::error::TrainError;
 use serde_json::Value;
 use std::fs::{self, File, TryLockError};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -138,14 +137,18 @@ fn first_difference(saved: &Config, given: &Config) -> Option<String> {
 /// The file system's, with the path.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), TrainError> {
     let aside = path.with_added_extension("partial");
-    let write = || {
-        let mut file = File::create(&aside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&aside, path)?;
-        sync_folder(path)
-    };
+    let write = || fs::write(&aside, bytes).and_then(|()| publish(&aside, path));
     write().map_err(|source| TrainError::Io { path: path.to_path_buf(), source })
+}
+
+/// Makes a finished file durable and gives it its name.
+///
+/// # Errors
+/// The file system's.
+pub fn publish(aside: &Path, target: &Path) -> std::io::Result<()> {
+    File::options().write(true).open(aside)?.sync_all()?;
+    fs::rename(aside, target)?;
+    sync_folder(target)
 }
 
 /// Flushes the folder entry of `path`: a rename survives a power cut only after this.

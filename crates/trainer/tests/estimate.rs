@@ -1,6 +1,11 @@
 //! The estimate of memory against what the parts of a training step really hold. Alone in its process, so that nothing else is
 //! counted: live bytes, which are the same in every run.
 
+#[path = "../../../tests/fixtures/allocator.rs"]
+#[allow(unreachable_pub)]
+mod allocator;
+
+use allocator::{live, peak};
 use burn::module::Module;
 use burn::optim::GradientsAccumulator;
 use burn::tensor::Device;
@@ -9,39 +14,6 @@ use rex_model::{
 };
 use rex_trainer::config::OptimizerConfig;
 use rex_trainer::optimizer::{Optimizer, global_norm, number_parameters};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-/// The system's allocator, counting.
-struct Counting;
-
-#[allow(unsafe_code, reason = "an allocator cannot be written without")]
-// SAFETY: every call is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(live, Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The most bytes that were live at once while `work` was done.
-fn peak<R>(work: impl FnOnce() -> R) -> (usize, R) {
-    PEAK.store(LIVE.load(Ordering::Relaxed), Ordering::Relaxed);
-    let result = work();
-    (PEAK.load(Ordering::Relaxed), result)
-}
 
 /// Small, but with the proportions of a real model: attention, MLP and logits all count.
 const SHAPE: DecoderConfig = DecoderConfig {
@@ -72,7 +44,7 @@ const ROOTS: usize = 4;
 
 /// Two training steps of two passes and the generation before them, phase by phase.
 fn measure(plan: &TrainingPlan<'_>) -> [(&'static str, usize); 4] {
-    let before = LIVE.load(Ordering::Relaxed);
+    let before = live();
     let decoder = SHAPE.init(&Device::flex().autodiff());
     let reference = plan.reference.then(|| decoder.valid());
     let decoder = plan.lora.into_iter().fold(decoder, |decoder, lora| decoder.with_adapters(lora, 1));

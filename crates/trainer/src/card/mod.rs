@@ -65,7 +65,7 @@ pub fn card(run: &RunDir, adapter: bool) -> Result<String, TrainError> {
 impl<'r> Card<'r> {
     fn new(root: &Path, config: &'r Config, history: &History, step: usize, adapter: bool) -> Self {
         let supervised = history.steps.iter().any(|line| line.get("sft/loss").is_some());
-        let algorithm = algorithm(config);
+        let algorithm = written(config.algorithm.name);
         let hub = HubId::named(&config.model.path);
         let name = root.file_name().map_or("model".into(), |name| name.to_string_lossy().into_owned());
         let mut tags = vec!["rex".to_string()];
@@ -99,7 +99,6 @@ impl<'r> Card<'r> {
         environment.add_filter("yaml", |text: String| serde_json::to_string(&text).expect("a string"));
         environment.add_filter("code", |text: String| code(&text));
         environment.add_filter("cell", |text: String| cell(&text));
-        environment.add_filter("line", |text: String| cell(&text));
         environment.add_filter("block", |text: String| block(&text));
         let mut text =
             environment.render_named_str("card", TEMPLATE, Serde(self)).expect("the template is tested");
@@ -108,9 +107,10 @@ impl<'r> Card<'r> {
     }
 }
 
-fn algorithm(config: &Config) -> String {
-    let name = serde_json::to_value(config.algorithm.name).expect("plain data");
-    name.as_str().unwrap_or_default().to_string()
+/// A choice as a configuration file writes it.
+fn written(choice: impl Serialize) -> String {
+    let value = serde_json::to_value(choice).expect("plain data");
+    value.as_str().map_or(value.to_string(), str::to_string)
 }
 
 /// A model that was made on the spot has no path.
@@ -127,8 +127,6 @@ fn stems(files: &[PathBuf]) -> impl Iterator<Item = String> {
 
 fn facts(config: &Config, history: &History, step: usize, supervised: bool, algorithm: &str) -> Vec<Fact> {
     let Config { data, rollout, probe, algorithm: method, optimizer, model, trainer, .. } = config;
-    let serialised = |value: serde_json::Value| value.as_str().map_or(value.to_string(), str::to_string);
-    let correction = serialised(serde_json::to_value(method.correction).expect("plain data"));
     let mut facts = Vec::new();
     let mut fact = |name, value: String| facts.push(Fact { name, value });
     fact("Data", files(&data.train_files));
@@ -140,7 +138,10 @@ fn facts(config: &Config, history: &History, step: usize, supervised: bool, algo
     } else {
         fact("Algorithm", code(algorithm));
         fact("Questions a step", format!("{} × {} originals", data.train_batch_size, rollout.group_size));
-        fact("Probes", format!("probability {}, correction {}", probe.probability, code(&correction)));
+        fact(
+            "Probes",
+            format!("probability {}, correction {}", probe.probability, code(&written(method.correction))),
+        );
         fact("Clip", format!("1 − {} to 1 + {}", method.clip_ratio_low, method.clip_ratio_high));
         fact("KL coefficient", method.kl_loss_coef.to_string());
         fact("Temperature", rollout.temperature.to_string());

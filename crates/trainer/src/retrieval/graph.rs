@@ -3,7 +3,8 @@
 //!
 //! It proposes passages by the angle between rounded vectors; their scores are those of the exact search.
 
-use super::vectors::{Vectors, publish, rounded};
+use super::vectors::{Vectors, rounded};
+use crate::run_dir::publish;
 use rayon::prelude::*;
 use rex_rollout::retrieval::IndexError;
 use std::io;

@@ -5,7 +5,7 @@
 //! a number is a quarter of f32; rounding moves an inner product of MiniLM's by less than 0.01.
 
 use super::graph;
-use crate::run_dir::sync_folder;
+use crate::run_dir::publish;
 use memmap2::Mmap;
 use rayon::prelude::*;
 use rex_rollout::retrieval::{Bm25Index, IndexError};
@@ -227,13 +227,6 @@ fn ordered(score: f32) -> i32 {
 
 fn unordered(ordered: i32) -> f32 {
     f32::from_bits((ordered ^ (((ordered >> 31) as u32) >> 1) as i32) as u32)
-}
-
-/// Makes a finished file durable and gives it its name.
-pub(super) fn publish(aside: &Path, target: &Path) -> io::Result<()> {
-    File::options().write(true).open(aside)?.sync_all()?;
-    fs::rename(aside, target)?;
-    sync_folder(target)
 }
 
 /// Writes the vectors of an index: [`add`](Self::add) one for each passage, then [`finish`](Self::finish).
