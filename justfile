@@ -16,8 +16,13 @@ test:
     cargo test --workspace
 
 # The real model, the browser demo
-slow: smollm2 web web-test
+slow: smollm2 mpi web web-test
     cargo test --workspace --test smollm2 -- --ignored --nocapture
+
+# Several processes
+mpi:
+    scripts/need mpicc libopenmpi-dev openmpi-bin libclang-dev
+    cargo test --workspace --features mpi --test mpi -- --nocapture
 
 # The browser demo, into web/dist (`just web webgpu` adds the WebGPU program)
 web *bundles:

@@ -5,6 +5,7 @@ mod commands;
 mod device;
 mod hopworld;
 mod server;
+mod team;
 
 use args::{Args, Command};
 use clap::Parser;

@@ -40,6 +40,7 @@ fn crates_import_only_what_they_may() {
     check("rex-grpo", &["rex-model", "rex-rollout", "rex-trainer", "tokio", "tantivy"]);
     check("rex-rollout", &["rex-model", "rex-grpo", "rex-trainer", "burn", "burn-core", "tokio"]);
     check("rex-sampler", &["rex-trainer", "tokio", "parquet"]);
+    check("rex-learner", &["rex-trainer", "tokio", "parquet", "ureq"]);
     check("rex-trainer", &["rex", "clap", "tokio"]);
 }
 

@@ -23,12 +23,12 @@ use rand_chacha::ChaCha8Rng;
 use rex_grpo::{BatchTotals, RatioLevel};
 use rex_model::{Activations, Decoder, DecoderConfig, Engine, Job, Lora, RowId, Sampling};
 use rex_rollout::Author;
-use rex_trainer::batch::Row;
 use rex_trainer::config::{AlgorithmConfig, Config, OptimizerConfig, RolloutConfig};
-use rex_trainer::objective::{Models, Objective};
-use rex_trainer::optimizer::{Optimizer, global_norm};
-use rex_trainer::{Observer, Trainer};
+use rex_trainer::learner::optimizer::global_norm;
+use rex_trainer::learner::{Evaluated, Models, Objective, Optimizer, Row};
+use rex_trainer::{Alone, Trainer};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What a computation gave, by name.
 type Values = BTreeMap<String, Vec<f32>>;
@@ -157,10 +157,43 @@ fn parity_of_cached_decoding() {
     }
 }
 
+/// A draw inverts the cumulative distribution: its number lies in the token's part of it. (Of 151,936 tokens a part is often less
+/// than the rounding of a sum in f32, so that two devices may draw neighbours.)
 #[test]
 #[ignore = "needs a device"]
 fn parity_of_drawing_from_a_large_vocabulary() {
-    check("draws", 1e-4, decoder(LARGE_VOCABULARY), |decoder| decode(decoder, 151_936, 2));
+    const TOLERANCE: f64 = 1e-5;
+    const VOCABULARY: usize = 151_936;
+    let cpu = decoder(LARGE_VOCABULARY).frozen();
+    let prompt = random_ids(3, 12, VOCABULARY as u32);
+    let next = cpu.alternatives(&[&prompt[..], &[0]].concat(), VOCABULARY, 1.0).pop().unwrap();
+    let mut probabilities = vec![0.0; VOCABULARY];
+    for (&id, &log_prob) in next.ids.iter().zip(&next.log_probs) {
+        probabilities[id as usize] = f64::from(log_prob).exp();
+    }
+    let mut sum = 0.0;
+    let mut below = Vec::new();
+    for probability in &probabilities {
+        below.push(sum);
+        sum += probability;
+    }
+    let uniforms: Vec<f64> = (0..32).map(|i| (f64::from(i) + 0.5) / 32.0).collect();
+    for (name, decoder) in [("cpu", cpu.clone()), ("device", cpu.fork(&tested()))] {
+        let mut engine = Engine::new(&decoder, Sampling::Temperature(1.0));
+        let rows: Vec<RowId> = uniforms.iter().map(|_| engine.open()).collect();
+        let job = |(&row, &uniform)| Job { row, tokens: &prompt, score: false, draw: Some(uniform) };
+        let jobs: Vec<Job<'_>> = rows.iter().zip(&uniforms).map(job).collect();
+        let mut worst = 0.0f64;
+        for (advance, u) in engine.advance(&jobs).iter().zip(&uniforms) {
+            let id = advance.drawn.unwrap().id as usize;
+            let outside = (below[id] - u * sum).max(u * sum - below[id] - probabilities[id]);
+            worst = worst.max(outside);
+        }
+        println!(
+            "draws on {name}: at most {worst:.1e} outside of the token's part, tolerance {TOLERANCE:.0e}"
+        );
+        assert!(worst <= TOLERANCE);
+    }
 }
 
 fn decode(decoder: &Decoder, vocabulary: u32, steps: usize) -> Values {
@@ -272,8 +305,10 @@ fn parity_of_the_gradient_of_the_corrected_loss() {
             check("corrected loss", 1e-4, decoder, |policy| {
                 let reference = policy.valid();
                 let models = Models { policy, activations, reference: Some(&reference) };
-                let found = objective.evaluate(models, &rows, level, &totals);
-                let mut values = by_parameter(policy, Some(&found.gradients));
+                let Evaluated { gradients, found } = objective.evaluate(models, &rows, level, &totals);
+                let found: Vec<f32> = found.into_data().try_to_vec().unwrap();
+                let found = objective.read(&rows, &mut found.as_slice());
+                let mut values = by_parameter(policy, Some(&gradients));
                 let (log_ratios, clipped) = (found.tokens.iter().map(|token| token.log_ratio as f32))
                     .zip(found.tokens.iter().map(|token| f32::from(token.clipped)))
                     .unzip();
@@ -307,7 +342,9 @@ fn parity_of_an_optimizer_step() {
         for step in 1..=3 {
             trained = optimizer.step(step, trained, gradients(), norm);
         }
-        by_parameter(&trained, None)
+        let trained = by_parameter(&trained, None);
+        assert!(by_parameter(decoder, None).iter().all(|(name, before)| trained[name] != *before));
+        trained
     });
 }
 
@@ -345,34 +382,18 @@ fn parity_of_the_gradient_of_adapters_alone() {
 #[ignore = "needs a device"]
 fn parity_of_a_run() {
     const TOLERANCE: f64 = 1e-3;
-    struct Silent;
-    impl Observer for Silent {}
     let folder = tempfile::tempdir().unwrap();
     let config = tiny::write(folder.path(), 1, 32);
     let run = |name: &str, device: &Device| {
         let run_dir = folder.path().join(name);
         let words = [format!("trainer.run_dir={}", run_dir.display())];
         let config = Config::load(Some(&config), &words).unwrap();
-        Trainer::start(config, device).unwrap().run(&mut Silent).unwrap();
+        Trainer::start(config, device, Rc::new(Alone)).unwrap().run(&mut ()).unwrap();
         numbers::metrics(&run_dir)
     };
     let expected = run("cpu", &Device::flex());
     let found = run("device", &tested());
-    assert_eq!(found.len(), expected.len());
-    let (mut worst, mut of) = (0.0, String::new());
-    for (found, expected) in found.iter().zip(&expected) {
-        assert!(found.keys().eq(expected.keys()), "other metrics");
-        for (name, expected) in expected {
-            let (Some(found), Some(expected)) = (found[name].as_f64(), expected.as_f64()) else {
-                assert_eq!(&found[name], expected, "{name}");
-                continue;
-            };
-            let difference = (found - expected).abs() / expected.abs().max(1.0);
-            if difference >= worst {
-                (worst, of) = (difference, format!("{name}: {found}, not {expected}"));
-            }
-        }
-    }
+    let (worst, of) = numbers::worst_difference(&found, &expected);
     println!("three steps: worst difference {worst:.1e} ({of}), tolerance {TOLERANCE:.0e}");
     assert!(worst <= TOLERANCE, "{of}");
 }
@@ -394,9 +415,9 @@ fn parity_of_memory_after_fifty_and_a_hundred_steps() {
     for step in 1..=100 {
         let reference = policy.valid();
         let models = Models { policy: &policy, activations: Activations::Kept, reference: Some(&reference) };
-        let found = objective.evaluate(models, &rows, RatioLevel::Token, &totals);
-        let norm = global_norm(&policy, &found.gradients);
-        policy = optimizer.step(step, policy, found.gradients, norm);
+        let Evaluated { gradients, .. } = objective.evaluate(models, &rows, RatioLevel::Token, &totals);
+        let norm = global_norm(&policy, &gradients);
+        policy = optimizer.step(step, policy, gradients, norm);
         decode(&policy, 61, 2);
         if step % 10 == 0 {
             let usage = device.memory_pool_usage();

@@ -10,7 +10,8 @@ mod allocator;
 mod tiny;
 
 use rex_trainer::config::Config;
-use rex_trainer::{Metrics, Observer, Trainer};
+use rex_trainer::{Alone, Metrics, Observer, Trainer};
+use std::rc::Rc;
 
 /// Live and resident bytes after every step.
 #[derive(Default)]
@@ -30,7 +31,7 @@ fn memory_stays_flat() {
     let words = ["trainer.total_steps=60", "trainer.save_freq=20"].map(str::to_string);
     let config = Config::load(Some(&config), &words).unwrap();
     let mut memory = Memory::default();
-    Trainer::start(config, &burn::tensor::Device::flex()).unwrap().run(&mut memory).unwrap();
+    Trainer::start(config, &burn::tensor::Device::flex(), Rc::new(Alone)).unwrap().run(&mut memory).unwrap();
     let mib = |bytes: f64| bytes / f64::from(1 << 20);
     for step in [10, 20, 30, 40, 50, 60] {
         let (live, resident) = memory.0[step - 1];

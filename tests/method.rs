@@ -7,8 +7,9 @@ use burn::tensor::Device;
 use rex_rollout::Author;
 use rex_trainer::config::Config;
 use rex_trainer::data::read_questions;
-use rex_trainer::{Draw, Environment, Metrics, Observer, Probing, Task, Trainer};
+use rex_trainer::{Alone, Draw, Environment, Metrics, Observer, Probing, Task, Trainer};
 use std::path::Path;
+use std::rc::Rc;
 
 /// Keeps the metrics of every step.
 #[derive(Default)]
@@ -27,7 +28,10 @@ fn run(folder: &Path, name: &str, words: &[&str]) -> Vec<Metrics> {
     words.push("trainer.test_freq=0".to_string());
     let config = Config::load(Some(&folder.join("config.toml")), &words).unwrap();
     let mut kept = Kept::default();
-    let finished = Trainer::start(config, &burn::tensor::Device::flex()).unwrap().run(&mut kept).unwrap();
+    let finished = Trainer::start(config, &burn::tensor::Device::flex(), Rc::new(Alone))
+        .unwrap()
+        .run(&mut kept)
+        .unwrap();
     assert!(finished);
     kept.0
 }

@@ -74,6 +74,7 @@ pub fn run(args: AskArgs, output: Output) -> Result<()> {
                 "answer": rollout.episode.answer(),
                 "searches": rollout.episode.searches(),
                 "ids": rollout.episode.transcript().ids(),
+                "log_probs": rollout.episode.transcript().log_probs(),
                 "scores": rollout.scores,
             });
             writeln!(std::io::stdout(), "{line}")?;

@@ -8,7 +8,7 @@ use crate::device;
 use crate::hopworld;
 use anyhow::Result;
 use rex_trainer::data::read_questions;
-use rex_trainer::{Environment, Event, SourceScores, evaluate};
+use rex_trainer::{Alone, Environment, Event, SourceScores, evaluate};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -51,6 +51,7 @@ pub fn run(args: EvalArgs, output: Output) -> Result<()> {
         }
     };
     let (evaluation, _) = evaluate(
+        &Alone,
         &environment,
         &model.decoder,
         &questions,

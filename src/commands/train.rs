@@ -7,10 +7,12 @@ use super::summary;
 use crate::args::{Experiment, Output};
 use crate::device;
 use crate::hopworld;
+use crate::team::{self, Place};
 use anyhow::Result;
 use rex_trainer::config::Config;
 use rex_trainer::{Evaluation, Metrics, Observer, Phase, Trainer, Warning, estimate, report};
 use std::io::Write;
+use std::path::Path;
 
 #[derive(Debug, clap::Args)]
 pub struct TrainArgs {
@@ -37,7 +39,14 @@ pub fn run(args: TrainArgs, output: Output) -> Result<()> {
         write!(std::io::stdout(), "{}", toml::to_string(&config)?)?;
         return Ok(());
     }
-    let device = device::open(&args.experiment.device)?;
+    team::together(|place| train(&args, config, &file, place, output))
+}
+
+/// Trains as one of a team, whose first process alone speaks.
+fn train(args: &TrainArgs, config: Config, file: &Path, place: Place, output: Output) -> Result<()> {
+    let Place { team, local } = place;
+    let output = if team.leads() { output } else { Output { quiet: true, json: false, ..output } };
+    let device = device::open_local(&args.experiment.device, local)?;
     model::prefetch(&config, output)?;
     model::announce_memory(&estimate(&config, false)?, &args.experiment.device, output)?;
     let mut console = Console::new(output, config.trainer.total_steps)?;
@@ -45,12 +54,15 @@ pub fn run(args: TrainArgs, output: Output) -> Result<()> {
         console.stop.or_stdin_ends();
     }
     let mut trainer = if args.resume {
-        Trainer::resume(config.clone(), &device)?
+        Trainer::resume(config.clone(), &device, team.clone())?
     } else {
-        Trainer::start(config.clone(), &device)?
+        Trainer::start(config.clone(), &device, team.clone())?
     };
     let finished = trainer.run(&mut console)?;
     console.bars.clear();
+    if !team.leads() {
+        return Ok(());
+    }
     // The run is saved; a report that cannot be written does not make it a failure.
     let report = report::write(trainer.run_dir().root(), None);
     if let Err(error) = &report {
@@ -61,7 +73,7 @@ pub fn run(args: TrainArgs, output: Output) -> Result<()> {
     }
     let run = trainer.run_dir();
     if finished {
-        return summary::print(run, report.ok().as_deref(), &config, &file, &mut std::io::stdout());
+        return summary::print(run, report.ok().as_deref(), &config, file, &mut std::io::stdout());
     }
     let (run, report) =
         (run.root().display(), report.map_or(String::new(), |file| format!("\nReport: {}", file.display())));

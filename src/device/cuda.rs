@@ -12,9 +12,10 @@ const TOOLKITS: [&str; 4] = ["/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda", "/
 /// Mathematical functions that kernels are linked with, within a toolkit.
 const LIBDEVICE: &str = "nvvm/libdevice/libdevice.10.bc";
 
-/// The device with this number.
-pub fn open(number: usize) -> Result<Device> {
+/// The device with this number; without one, the `process`-th, all over again where there are fewer.
+pub fn open(number: Option<usize>, process: usize) -> Result<Device> {
     let count = count()?;
+    let number = number.unwrap_or(process % count);
     if number >= count {
         bail!(
             "no device `cuda:{number}`: the driver shows {count}, numbered from 0 (see CUDA_VISIBLE_DEVICES)"

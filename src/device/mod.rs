@@ -37,6 +37,15 @@ pub fn free_memory(name: &str) -> Option<u64> {
 /// # Errors
 /// What is missing, in the build or on the machine, and what to do about it.
 pub fn open(name: &str) -> Result<Device> {
+    open_local(name, 0)
+}
+
+/// [`open`] for the process of this number on the machine: where no number is in the name, processes take a CUDA device each.
+///
+/// # Errors
+/// As `open`.
+#[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "the other back ends have one device"))]
+pub fn open_local(name: &str, process: usize) -> Result<Device> {
     let (back_end, number) = match name.split_once(':') {
         None => (name, None),
         Some((back_end, number)) => {
@@ -55,7 +64,7 @@ pub fn open(name: &str) -> Result<Device> {
         #[cfg(feature = "wgpu")]
         "wgpu" => wgpu::open(number),
         #[cfg(feature = "cuda")]
-        "cuda" => cuda::open(number.unwrap_or(0)),
+        "cuda" => cuda::open(number, process),
         _ if KNOWN.contains(&back_end) => {
             bail!(
                 "this build has no device `{name}`: build one by `cargo build --release --features {back_end}`"

@@ -1,9 +1,9 @@
 //! The hot paths on the CPU, with random weights, for the shapes of Hopworld's model (0.9 M parameters) and of SmolLM2-135M:
 //! decoding 1, 8 and 32 rows that hold 64 tokens, prefill of 256 tokens, log-probabilities of 4 x 256 tokens, and the
-//! gradient (forward and backward) of as many, in passes of 512 tokens for the small decoder and in one for the other, as
-//! training splits them. `scripts/bench` runs PyTorch on the same and puts both beside their floors.
+//! gradient (forward and backward) of as many, in two passes at once (`trainer.passes_at_once`). `scripts/bench` runs PyTorch on the same and puts both beside their floors.
 
 use std::hint::black_box;
+use std::num::NonZero;
 
 use burn::optim::GradientsAccumulator;
 use burn::tensor::Device;
@@ -91,14 +91,13 @@ fn training(c: &mut Criterion) {
             let id = BenchmarkId::new(name, ROWS * PREFILL);
             let device = Device::flex();
             let decoder = config.init(&if activations.is_some() { device.autodiff() } else { device });
-            let passes: Vec<&[&[u32]]> =
-                rows.chunks(if decoder.is_small() { ROWS / 2 } else { ROWS }).collect();
+            let (passes, at_once): (Vec<&[&[u32]]>, _) = (rows.chunks(ROWS / 2).collect(), NonZero::new(2));
             group.bench_function(id, |b| match activations {
                 None => b.iter(|| {
                     let pass = |decoder: &Decoder, rows: &&[&[u32]]| {
                         decoder.log_probs(rows, &score[..rows.len()], 1.0).into_data()
                     };
-                    decoder.side_by_side(&passes, pass, |log_probs| drop(black_box(log_probs)));
+                    decoder.side_by_side(&passes, at_once, pass, |log_probs| drop(black_box(log_probs)));
                 }),
                 Some(activations) => b.iter(|| {
                     let pass = |decoder: &Decoder, rows: &&[&[u32]]| {
@@ -107,7 +106,7 @@ fn training(c: &mut Criterion) {
                         pass.backward(slopes)
                     };
                     let mut gradients = GradientsAccumulator::new();
-                    decoder.side_by_side(&passes, pass, |part| gradients.accumulate(&decoder, part));
+                    decoder.side_by_side(&passes, at_once, pass, |part| gradients.accumulate(&decoder, part));
                     black_box(gradients.grads())
                 }),
             });

@@ -6,6 +6,7 @@ use crate::cache::{Cache, RowId};
 use crate::decoder::Decoder;
 use crate::log_probs::{ids, padded};
 use crate::sampling::Sampling;
+use serde::{Deserialize, Serialize};
 
 /// Generates with a decoder (on a device without automatic differentiation) and a key/value [`Cache`].
 ///
@@ -46,7 +47,7 @@ pub struct Drawn {
 }
 
 /// Tokens fed since the engine was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenCounts {
     /// In passes over several tokens a row.
     pub prefilled: u64,

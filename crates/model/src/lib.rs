@@ -40,7 +40,7 @@ pub use norm::RmsNorm;
 pub use pass::{Activations, Pass};
 pub use rope::{Rope, rope_frequencies};
 pub use sampling::{Sampling, Truncation};
-pub use side_by_side::workers;
+pub use side_by_side::passes_at_once;
 pub use tokenizer::{Tokenizer, TokenizerError};
 pub use weights::{HuggingFaceFiles, LoadedModel, WeightsError};
 #[cfg(not(target_family = "wasm"))]

@@ -18,7 +18,10 @@ use std::ops::Range;
 /// current turn is ever parsed.
 ///
 /// Ids are kept as they were drawn, end-of-text ids and text behind a closing tag included.
-#[derive(Debug, Clone)]
+///
+/// Serialised as its [`Record`], which only a finished episode can be made from again.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(into = "Record", try_from = "Record")]
 pub struct Episode {
     transcript: Transcript,
     turns: Vec<Turn>,
@@ -241,5 +244,21 @@ impl Episode {
             outcome: self.outcome().cloned(),
             branch: self.branch.clone(),
         }
+    }
+}
+
+impl From<Episode> for Record {
+    fn from(episode: Episode) -> Self {
+        episode.record()
+    }
+}
+
+impl TryFrom<Record> for Episode {
+    type Error = &'static str;
+
+    fn try_from(record: Record) -> Result<Self, Self::Error> {
+        let Record { transcript, turns, outcome, branch } = record;
+        let outcome = outcome.ok_or("an episode that has not ended cannot be gone on with")?;
+        Ok(Self { state: State::Done(outcome), ..Self::resume(transcript, turns, branch) })
     }
 }

@@ -71,6 +71,7 @@ pub enum Origin {
 }
 
 /// One finished transcript.
+#[derive(Serialize, Deserialize)]
 pub struct Rollout {
     /// Position of its task.
     pub task: usize,
@@ -115,6 +116,7 @@ pub enum Event<'e> {
 }
 
 /// The transcripts of a batch and the work they took.
+#[derive(Serialize, Deserialize)]
 pub struct Sampled {
     /// Originals first, then probes, then extra ones; each ordered by task and sample.
     pub rollouts: Vec<Rollout>,
@@ -122,7 +124,8 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    fn of(parts: Vec<Self>) -> Self {
+    /// The parts of a batch put together.
+    pub fn of(parts: Vec<Self>) -> Self {
         let mut all = Self { rollouts: Vec::new(), tokens: TokenCounts::default() };
         for part in parts {
             all.rollouts.extend(part.rollouts);
@@ -148,6 +151,21 @@ impl Sampler<'_> {
         draw: Draw<'_>,
         observe: &mut (dyn FnMut(Event<'_>) + Send),
     ) -> Result<Sampled, RetrievalError> {
+        self.sample_share(decoder, tasks, 0..tasks.len(), draw, observe)
+    }
+
+    /// [`sample`](Self::sample) for the tasks of `share` alone: what is drawn for them is the same.
+    ///
+    /// # Errors
+    /// As `sample`.
+    pub fn sample_share(
+        &self,
+        decoder: &Decoder,
+        tasks: &[Task],
+        share: Range<usize>,
+        draw: Draw<'_>,
+        observe: &mut (dyn FnMut(Event<'_>) + Send),
+    ) -> Result<Sampled, RetrievalError> {
         let observe = Mutex::new(observe);
         let sample = |part: Range<usize>| {
             let mut generation = Generation::new(self, decoder, tasks, part, draw);
@@ -159,12 +177,12 @@ impl Sampler<'_> {
             Ok(generation.finish())
         };
         if !decoder.is_small() {
-            return sample(0..tasks.len());
+            return sample(share);
         }
         let parts = (tasks.len() * draw.group_size).div_ceil(self.max_rows).max(1);
         let size = tasks.len().div_ceil(parts).max(1);
         let parts: Vec<Range<usize>> =
-            (0..tasks.len()).step_by(size).map(|start| start..tasks.len().min(start + size)).collect();
+            share.clone().step_by(size).map(|start| start..share.end.min(start + size)).collect();
         let sampled = parts.into_par_iter().with_max_len(1).map(sample).collect::<Result<Vec<_>, _>>()?;
         Ok(Sampled::of(sampled))
     }

@@ -4,10 +4,10 @@
 use crate::config::ModelConfig;
 use crate::error::TrainError;
 use crate::hub::HubId;
-use crate::optimizer::Optimizer;
 use crate::run_dir::{RunDir, sync_folder};
 use burn::optim::OptimizerRecord;
 use rex_grpo::KeepRatio;
+use rex_learner::Optimizer;
 use rex_model::{Decoder, LoadedModel, Precision};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

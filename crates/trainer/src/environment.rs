@@ -38,14 +38,7 @@ impl Environment {
             None => ExplorationPool::parse(DEFAULT_EXPLORATION, &codec)?,
         };
         let rollout = &config.rollout;
-        let protocol = Protocol {
-            max_turns: rollout.max_turns,
-            max_response_tokens: rollout.max_response_length,
-            max_obs_tokens: rollout.max_obs_length,
-            max_total_tokens: rollout.max_prompt_length,
-            end_ids: model.config.eos_token_ids.clone(),
-            ..Protocol::default()
-        };
+        let protocol = rollout.protocol(model.config.eos_token_ids.clone());
         Ok(Self {
             codec,
             prompt: config.data.prompt.clone(),

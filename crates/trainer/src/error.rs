@@ -45,6 +45,10 @@ pub enum TrainError {
     Pool(#[from] rex_rollout::PoolError),
     #[error("`model.precision`: {message}")]
     Precision { message: &'static str },
+    #[error(
+        "process {rank} has another {what} than process 0: every machine needs the same files and the same command"
+    )]
+    Apart { what: &'static str, rank: usize },
     #[error("`{key}` is not set: {hint}")]
     Missing { key: &'static str, hint: &'static str },
     #[error("question `{id}`: its prompt has {tokens} tokens, more than rollout.max_start_length = {limit}")]

@@ -5,6 +5,8 @@ use crate::environment::Environment;
 use crate::error::TrainError;
 use crate::metrics::{Metrics, mean};
 use crate::sampler::{Draw, Event, Rollout};
+use crate::team;
+use rex_learner::Team;
 use rex_model::{Decoder, Sampling};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -33,11 +35,12 @@ pub struct Evaluation {
     pub overall: SourceScores,
 }
 
-/// Answers every question once and returns the scores with the transcripts.
+/// Answers every question once, by all processes together, and returns the scores with the transcripts.
 ///
 /// # Errors
 /// A prompt that is too long, or the retriever's error.
 pub fn evaluate(
+    team: &dyn Team,
     environment: &Environment,
     decoder: &Decoder,
     questions: &[Question],
@@ -47,7 +50,7 @@ pub fn evaluate(
 ) -> Result<(Evaluation, Vec<Rollout>), TrainError> {
     let tasks = questions.iter().map(|q| environment.task(q)).collect::<Result<Vec<_>, _>>()?;
     let draw = Draw { sampling, group_size: 1, probing: None, seed, step: 0 };
-    let sampled = environment.sampler().sample(decoder, &tasks, draw, observe)?;
+    let sampled = team::sample(team, &environment.sampler(), decoder, &tasks, draw, observe)?;
     let mut by_source: BTreeMap<&str, Vec<&Rollout>> = BTreeMap::new();
     for rollout in &sampled.rollouts {
         by_source.entry(&questions[rollout.task].data_source).or_default().push(rollout);

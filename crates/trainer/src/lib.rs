@@ -2,13 +2,11 @@
 //!
 //! Reading order: [`config`], the experiment file; [`data`], questions and corpora; [`retrieval`], search over the network;
 //! [`environment`], what the policy acts in;
-//! [`sampler`], which drives a step's episodes; `step`, the story of one training step; [`batch`] and [`objective`], from
-//! transcripts to the loss; [`trainer`], the run; [`checkpoint`], [`metrics`] and [`run_dir`], what is left of it;
+//! [`sampler`], which drives a step's episodes; `step`, the story of one training step, and [`learner`], of what it learns; [`trainer`], the run; [`checkpoint`], [`metrics`] and [`run_dir`], what is left of it;
 //! [`warnings`] and [`report`], what to make of that; [`history`], a run read back, and [`compare`], several of them side by
 //! side.
 
 mod axis;
-pub mod batch;
 #[cfg(test)]
 mod bytes;
 pub mod card;
@@ -26,10 +24,7 @@ mod html;
 pub mod hub;
 mod memory;
 pub mod metrics;
-pub mod objective;
 pub mod observer;
-pub mod optimizer;
-mod passes;
 mod policy;
 pub mod quantity;
 pub mod questions;
@@ -40,12 +35,16 @@ pub mod run_dir;
 pub mod sft;
 mod step;
 mod step_metrics;
+mod team;
 mod tensorboard;
 pub mod trainer;
 pub mod warnings;
 
 /// The driver of a step's episodes.
 pub use rex_sampler as sampler;
+
+/// From transcripts to updated weights.
+pub use rex_learner as learner;
 
 pub use environment::Environment;
 pub use error::TrainError;
@@ -55,6 +54,7 @@ pub use memory::{Estimate, estimate};
 pub use metrics::Metrics;
 pub use observer::{Observer, Phase};
 pub use policy::load as load_model;
+pub use rex_learner::{Alone, Team};
 pub use run_dir::RunDir;
 pub use sampler::{Draw, Event, Origin, ProbeStart, Probing, Rollout, Sampler, Task};
 pub use sft::Sft;

@@ -3,7 +3,7 @@
 use crate::config::{Config, ModelConfig, SftSource};
 use crate::error::TrainError;
 use crate::{hopworld, hub};
-use rex_model::{Phase, TrainingPlan, workers};
+use rex_model::{Phase, TrainingPlan, passes_at_once};
 
 /// What the largest phase of a training step takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,15 +24,19 @@ pub fn estimate(config: &Config, supervised: bool) -> Result<Estimate, TrainErro
     };
     let (lora, rollout) = (config.model.lora(), &config.rollout);
     let width = rollout.max_prompt_length;
-    let workers = workers(model.num_parameters());
+    let parts = passes_at_once(model.num_parameters());
+    let passes = match config.trainer.passes_at_once {
+        0 => parts,
+        passes => passes.min(rayon::current_num_threads()),
+    };
     let plan = TrainingPlan {
         lora: lora.as_ref(),
         reference: !supervised && config.algorithm.kl_loss_coef > 0.0,
         activations: config.trainer.activations(),
         rows: (config.trainer.micro_batch_tokens / width).max(1),
         width,
-        passes: workers,
-        generation: (!supervised).then_some((rollout.max_rows * workers, width)),
+        passes,
+        generation: (!supervised).then_some((rollout.max_rows * parts, width)),
     };
     let largest = model.training_memory(&plan).into_iter().max_by_key(Phase::bytes);
     Ok(Estimate(largest.expect("a step has phases")))

@@ -119,11 +119,6 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     if count == 0 { 0.0 } else { sum / count as f64 }
 }
 
-/// The larger number; NaN if either is, which [`f64::max`] would hide.
-pub fn max_or_nan(a: f64, b: f64) -> f64 {
-    if a.is_nan() || a > b { a } else { b }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

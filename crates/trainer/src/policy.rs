@@ -3,8 +3,8 @@
 use crate::checkpoint;
 use crate::config::{Config, ModelConfig, Precision};
 use crate::error::TrainError;
-use crate::optimizer::number_parameters;
 use burn::tensor::{Device, FloatDType};
+use rex_learner::optimizer::number_parameters;
 use rex_model::{Decoder, LoadedModel};
 use std::path::Path;
 

@@ -1,26 +1,20 @@
 //! The numbers of a step; verl's names where it has one.
 
-use crate::batch::Batch;
 use crate::metrics::{Metrics, mean};
 use crate::sampler::{Origin, Rollout};
-use crate::step::{Gathered, Updates};
+use crate::step::Gathered;
 use rex_grpo::{RatioSummary, TokenRatio, statistics};
+use rex_learner::{Selected, Updates};
 use rex_rollout::{Author, Outcome};
 
-pub(crate) fn of(
-    step: usize,
-    gathered: &Gathered,
-    kept: &[&Rollout],
-    rewards: &[f64],
-    advantages: &[f64],
-    batch: &Batch,
-    updates: &Updates,
-) -> Metrics {
+pub(crate) fn of(step: usize, gathered: &Gathered, selected: &Selected<'_>, updates: &Updates) -> Metrics {
+    let Selected { kept, rewards, advantages, batch, keep_ratio } = selected;
     let mut metrics = Metrics::new(step);
     spread(&mut metrics, "critic/rewards", rewards);
     spread(&mut metrics, "critic/advantages", advantages);
     rollouts(&mut metrics, gathered);
     probes(&mut metrics, gathered, kept, batch.alpha);
+    metrics.set("rex/keep_ratio", *keep_ratio);
     update(&mut metrics, updates);
     // The mean surprise of drawn tokens is an unbiased estimate of the policy's entropy.
     let drawn = batch.rows.iter().flat_map(|row| row.authors.iter().zip(&row.log_old));

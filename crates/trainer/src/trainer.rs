@@ -8,20 +8,22 @@ use crate::error::TrainError;
 use crate::evaluate::{evaluate, first_of_each_source};
 use crate::hub;
 use crate::metrics::{self, Metrics, MetricsLog};
-use crate::objective::Objective;
 use crate::observer::{Observer, Phase};
-use crate::optimizer::Optimizer;
 use crate::policy;
 use crate::questions::Stream;
 use crate::rollout_log::{self, Logged};
 use crate::run_dir::RunDir;
 use crate::sampler::{Event, Rollout};
+use crate::team::check_start;
 use crate::warnings::Watch;
 use burn::module::Module;
 use burn::tensor::Device;
-use rex_grpo::{KeepRatio, PromptTrie};
-use rex_model::{Decoder, LoadedModel, Sampling};
+use rex_grpo::KeepRatio;
+use rex_learner::{Learner, LearnerConfig, Team};
+use rex_model::{LoadedModel, Sampling};
+use std::num::NonZero;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// Everything that a run holds in memory.
@@ -29,56 +31,52 @@ pub struct Trainer {
     pub(crate) config: Config,
     pub(crate) run: RunDir,
     pub(crate) environment: Environment,
-    /// Counts the pool's prompts as they are encoded.
-    pub(crate) trie: PromptTrie,
     pub(crate) questions: Stream<Question>,
     validation: Vec<Question>,
     /// The policy, on a device that records gradients.
     pub(crate) model: LoadedModel,
-    /// The frozen starting point, where a KL term needs it.
-    pub(crate) reference: Option<Decoder>,
-    pub(crate) objective: Objective,
-    pub(crate) optimizer: Optimizer,
+    pub(crate) learner: Learner,
     pub(crate) progress: Progress,
-    log: MetricsLog,
+    /// The processes that share the work. The first writes the files.
+    pub(crate) team: Rc<dyn Team>,
+    /// Of the first process.
+    log: Option<MetricsLog>,
     watch: Watch,
 }
 
 impl Trainer {
-    /// A fresh run in `trainer.run_dir`.
+    /// A fresh run in `trainer.run_dir`, by all processes of a team together.
     ///
     /// # Errors
     /// Anything missing or malformed in configuration, data or model, before the run directory is made.
-    pub fn start(config: Config, device: &Device) -> Result<Self, TrainError> {
+    pub fn start(config: Config, device: &Device, team: Rc<dyn Team>) -> Result<Self, TrainError> {
         let progress = Progress {
             step: 0,
             questions: 0,
             skipped: 0,
             keep_ratio: KeepRatio::new(config.probe.keep_ratio),
         };
-        RunDir::refuse_existing(&config)?;
-        Self::assemble(config, device, None, progress)
+        if team.leads() {
+            RunDir::refuse_existing(&config)?;
+        }
+        Self::assemble(config, device, team, None, progress)
     }
 
     /// The run in `trainer.run_dir`, from its newest checkpoint; from its start where it has none yet.
     ///
     /// # Errors
     /// As [`Trainer::start`]; and a checkpoint or a configuration that does not fit.
-    pub fn resume(config: Config, device: &Device) -> Result<Self, TrainError> {
+    pub fn resume(config: Config, device: &Device, team: Rc<dyn Team>) -> Result<Self, TrainError> {
         let run = RunDir::resume(&config)?;
         match checkpoint::latest(&run)? {
             Some(folder) => {
                 let progress: Progress = checkpoint::load_progress(&folder)?;
-                Self::assemble(config, device, Some(&folder), progress)
+                Self::assemble(config, device, team, Some(&folder), progress)
             }
             None => {
                 let keep_ratio = KeepRatio::new(config.probe.keep_ratio);
-                Self::assemble(
-                    config,
-                    device,
-                    None,
-                    Progress { step: 0, questions: 0, skipped: 0, keep_ratio },
-                )
+                let progress = Progress { step: 0, questions: 0, skipped: 0, keep_ratio };
+                Self::assemble(config, device, team, None, progress)
             }
         }
     }
@@ -86,6 +84,7 @@ impl Trainer {
     fn assemble(
         config: Config,
         device: &Device,
+        team: Rc<dyn Team>,
         checkpoint: Option<&Path>,
         progress: Progress,
     ) -> Result<Self, TrainError> {
@@ -103,35 +102,50 @@ impl Trainer {
             })
             .transpose()?;
         model.decoder = policy::prepare(model.decoder, &config, checkpoint)?;
+        check_start(team.as_ref(), &config, &questions, &model.decoder)?;
         let environment = Environment::new(&config, &model)?;
         // A prompt that is too long is found now, not at step 300.
         for question in questions.iter().chain(&validation) {
             environment.task(question)?;
         }
-        let mut optimizer = Optimizer::new(&config.optimizer, config.trainer.total_steps);
+        let learner = LearnerConfig {
+            rollout: &config.rollout,
+            probe: &config.probe,
+            algorithm: &config.algorithm,
+            optimizer: &config.optimizer,
+            total_steps: config.trainer.total_steps,
+            seed: config.trainer.seed,
+            micro_batch_tokens: config.trainer.micro_batch_tokens,
+            passes_at_once: NonZero::new(config.trainer.passes_at_once),
+            activations: config.trainer.activations(),
+        };
+        let mut learner = Learner::new(learner, environment.pool(), reference);
         if let Some(folder) = checkpoint {
-            checkpoint::load_optimizer(folder, &mut optimizer)?;
+            checkpoint::load_optimizer(folder, &mut learner.optimizer)?;
         }
         let (shuffle, seed) = (config.data.shuffle, config.trainer.seed);
-        let run = RunDir::create(&config)?;
-        let log = MetricsLog::open(&run.metrics(), checkpoint.map(|_| progress.step))?;
+        let (run, log) = if team.leads() {
+            let run = RunDir::create(&config)?;
+            let log = MetricsLog::open(&run.metrics(), checkpoint.map(|_| progress.step))?;
+            (run, Some(log))
+        } else {
+            (RunDir::at(&config.trainer.run_dir), None)
+        };
         // What the run was warned of before it was resumed is not said again.
         let mut watch = Watch::new(&config);
         metrics::read(&run.metrics())?.0.iter().for_each(|metrics| drop(watch.see(metrics)));
         let limit = if config.data.val_limit > 0 { config.data.val_limit } else { usize::MAX };
         Ok(Self {
-            trie: PromptTrie::new(environment.pool().prompts()),
             questions: Stream::new(questions, shuffle, seed, progress.questions),
             validation: validation.into_iter().take(limit).collect(),
-            objective: Objective::new(&config.algorithm, &config.rollout),
+            team,
             log,
             watch,
             config,
             run,
             environment,
             model,
-            reference,
-            optimizer,
+            learner,
             progress,
         })
     }
@@ -148,7 +162,7 @@ impl Trainer {
         }
         while self.progress.step < total {
             let metrics = self.step(observer)?;
-            self.log.append(&metrics)?;
+            self.record(&metrics)?;
             observer.step(&metrics);
             self.warn(&metrics, observer);
 
@@ -157,10 +171,17 @@ impl Trainer {
             if due(self.config.trainer.test_freq) || (step == total && self.config.trainer.test_freq > 0) {
                 self.evaluate(observer)?;
             }
-            let stop = observer.stop();
-            if due(self.config.trainer.save_freq) || step == total || stop {
+            let stop = self.team.any(observer.stop());
+            if self.team.leads() && (due(self.config.trainer.save_freq) || step == total || stop) {
                 let keep = self.config.trainer.max_checkpoints;
-                checkpoint::save(&self.run, self.weights(), &self.optimizer, step, &self.progress, keep)?;
+                checkpoint::save(
+                    &self.run,
+                    self.weights(),
+                    &self.learner.optimizer,
+                    step,
+                    &self.progress,
+                    keep,
+                )?;
             }
             if stop {
                 return Ok(step == total);
@@ -175,7 +196,8 @@ impl Trainer {
             return Ok(());
         }
         let started = Instant::now();
-        let (step, total) = (self.progress.step, self.validation.len());
+        let team = self.team.as_ref();
+        let (step, total) = (self.progress.step, team.share(self.validation.len()).len());
         let mut done = 0;
         let mut observe = |event: Event<'_>| {
             if let Event::Finished { .. } = event {
@@ -185,12 +207,19 @@ impl Trainer {
         };
         let policy = self.model.decoder.frozen();
         let seed = self.config.trainer.seed;
-        let (evaluation, rollouts) =
-            evaluate(&self.environment, &policy, &self.validation, Sampling::Greedy, seed, &mut observe)?;
+        let (evaluation, rollouts) = evaluate(
+            team,
+            &self.environment,
+            &policy,
+            &self.validation,
+            Sampling::Greedy,
+            seed,
+            &mut observe,
+        )?;
         self.log_validation(step, &rollouts)?;
         let mut metrics = evaluation.metrics(step);
         metrics.set("timing_s/testing", started.elapsed().as_secs_f64());
-        self.log.append(&metrics)?;
+        self.record(&metrics)?;
         observer.evaluated(step, &evaluation);
         Ok(())
     }
@@ -198,18 +227,22 @@ impl Trainer {
     /// Keeps some transcripts of an evaluation, of the same questions every time.
     fn log_validation<'r>(&'r self, step: usize, rollouts: &'r [Rollout]) -> Result<(), TrainError> {
         let count = self.config.logging.val_rollouts;
-        if count == 0 {
+        if count == 0 || !self.team.leads() {
             return Ok(());
         }
         let chosen = first_of_each_source(rollouts, &self.validation, count);
         let line = |rollout: &'r Rollout| Logged {
             rollout,
             question: &self.validation[rollout.task],
-            reward: self.reward(rollout),
+            reward: self.learner.reward(rollout),
             learnt: None,
         };
         let lines: Vec<Logged<'_>> = chosen.into_iter().map(line).collect();
         rollout_log::write(&self.run.val_rollouts(step), step, &lines, self.environment.codec())
+    }
+
+    fn record(&mut self, metrics: &Metrics) -> Result<(), TrainError> {
+        self.log.iter_mut().try_for_each(|log| log.append(metrics))
     }
 
     fn weights(&self) -> Weights<'_> {

@@ -13,7 +13,7 @@ use rex_model::{
     Activations, Decoder, DecoderConfig, Engine, Family, Job, Lora, Phase, RowId, Sampling, TrainingPlan,
 };
 use rex_trainer::config::OptimizerConfig;
-use rex_trainer::optimizer::{Optimizer, global_norm, number_parameters};
+use rex_trainer::learner::optimizer::{Optimizer, global_norm, number_parameters};
 
 /// Small, but with the proportions of a real model: attention, MLP and logits all count.
 const SHAPE: DecoderConfig = DecoderConfig {

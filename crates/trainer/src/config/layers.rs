@@ -1,8 +1,9 @@
 //! Merging the layers and refusing keys that nobody knows.
 
+use super::AlgorithmConfig;
 use super::error::ConfigError;
 use super::presets::preset;
-use super::tree::{AlgorithmConfig, Config};
+use super::tree::Config;
 use serde_json::{Map, Value};
 use std::path::Path;
 

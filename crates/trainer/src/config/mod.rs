@@ -12,8 +12,9 @@ mod tree;
 mod validate;
 
 pub use error::ConfigError;
-pub use sft::{HopworldConfig, SftConfig, SftSource};
-pub use tree::{
-    AdvantageKind, AlgorithmConfig, AlgorithmName, Config, DataConfig, LoggingConfig, LossKind, ModelConfig,
-    OptimizerConfig, Precision, ProbeConfig, RetrieverConfig, RolloutConfig, Schedule, TrainerConfig,
+pub use rex_learner::config::{
+    AdvantageKind, AlgorithmConfig, AlgorithmName, LossKind, OptimizerConfig, ProbeConfig, RolloutConfig,
+    Schedule,
 };
+pub use sft::{HopworldConfig, SftConfig, SftSource};
+pub use tree::{Config, DataConfig, LoggingConfig, ModelConfig, Precision, RetrieverConfig, TrainerConfig};

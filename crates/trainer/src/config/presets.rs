@@ -1,6 +1,6 @@
 //! What each `algorithm.name` stands for: TOML laid between the defaults and the user's file.
 
-use super::tree::AlgorithmName;
+use super::AlgorithmName;
 
 /// Only what differs from the defaults, which are REX-RAG on GRPO.
 pub(super) fn preset(name: AlgorithmName) -> &'static str {

@@ -6,6 +6,7 @@ use crate::error::TrainError;
 use crate::evaluate::evaluate;
 use crate::metrics::mean;
 use crate::sampler::{Draw, Event, Origin, Probing, Rollout};
+use rex_learner::Alone;
 use rex_model::{Decoder, Sampling};
 use rex_rollout::ProbeOn;
 use serde::Serialize;
@@ -45,7 +46,7 @@ pub fn measure(
     seed: u64,
     observe: &mut (dyn FnMut(Event<'_>) + Send),
 ) -> Result<Ability, TrainError> {
-    let (greedy, _) = evaluate(environment, decoder, questions, Sampling::Greedy, seed, observe)?;
+    let (greedy, _) = evaluate(&Alone, environment, decoder, questions, Sampling::Greedy, seed, observe)?;
     let tasks = questions.iter().map(|question| environment.task(question)).collect::<Result<Vec<_>, _>>()?;
     let draw = Draw {
         sampling: Sampling::Temperature(1.0),

@@ -2,10 +2,11 @@
 
 use super::example::Example;
 use crate::config::TrainerConfig;
-use crate::passes;
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{Tensor, TensorData};
+use rex_learner::passes;
 use rex_model::Decoder;
+use std::num::NonZero;
 
 /// Mean cross-entropy over the learnt tokens of a batch, and what came with it.
 pub(super) struct Learnt {
@@ -47,7 +48,7 @@ pub(super) fn learn(decoder: &Decoder, batch: &[Example], trainer: &TrainerConfi
     let (mut loss, mut known) = (0.0, 0);
     let examples: Vec<&Example> = batch.iter().collect();
     let split = passes::split(&examples, |example| example.ids().len(), trainer.micro_batch_tokens);
-    decoder.side_by_side(&split, pass, |part| {
+    decoder.side_by_side(&split, NonZero::new(trainer.passes_at_once), pass, |part| {
         loss += part.0;
         known += part.1;
         gradients.accumulate(decoder, part.2);

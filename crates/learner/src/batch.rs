@@ -1,6 +1,5 @@
 //! The transcripts that enter a step's loss, with everything the loss needs of them, and how they are split.
 
-use crate::sampler::{Origin, Rollout, probe_density};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -8,6 +7,7 @@ use rex_grpo::{
     Behaviour, Correction, Probe, ProbeDensity, PromptTrie, RatioLevel, log_failure_rate, statistics,
 };
 use rex_rollout::Author;
+use rex_sampler::{Origin, Rollout, probe_density};
 use std::collections::BTreeMap;
 
 /// One transcript of the loss, unpadded.

@@ -2,14 +2,13 @@
 
 use crate::batch::Row;
 use crate::config::{AdvantageKind, AlgorithmConfig, LossKind, RolloutConfig};
-use crate::metrics::max_or_nan;
+use crate::found::{Found, max_or_nan};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use rex_grpo::{
     Advantage, Aggregation, BatchTotals, Kl, Overlong, PolicyInput, PolicyLoss, RatioLevel, TokenRatio,
 };
 use rex_model::{Activations, Decoder};
-use rex_rollout::Author;
 
 /// What the policy is trained to minimise.
 #[derive(Debug, Clone)]
@@ -34,14 +33,11 @@ pub struct Models<'a> {
     pub reference: Option<&'a Decoder>,
 }
 
-/// The loss of a micro-batch, its gradient, and what to make statistics of. Values add up over the micro-batches of a mini-batch.
+/// The gradient of a pass's part of the loss, which adds up over the passes of a mini-batch, and what to make statistics of.
 pub struct Evaluated {
     pub gradients: GradientsParams,
-    pub pg_loss: f64,
-    pub kl_loss: f64,
-    pub tokens: Vec<TokenRatio<Author>>,
-    /// Largest `|log π_θ − log π_old|` over the loss's tokens.
-    pub log_prob_difference: f64,
+    /// For [`Objective::read`], once they are on the host.
+    pub found: Tensor<1>,
 }
 
 impl Objective {
@@ -118,41 +114,37 @@ impl Objective {
         let found = [pass.log_probs(), term.log_ratio.inner(), term.clipped.inner().float()];
         let gradients = pass.backward(slopes);
 
-        // Everything in one tensor, so that the host waits once a micro-batch.
-        let losses = [Some(pg_loss), kl_loss].into_iter().flatten().map(Tensor::inner);
+        let losses = [pg_loss, kl_loss.unwrap_or_else(|| Tensor::zeros([1], &device))].map(Tensor::inner);
         let found = found.into_iter().map(|values| values.flatten::<1>(0, 1)).chain(losses);
-        let found = to_f64(Tensor::cat(found.collect(), 0));
+        Evaluated { gradients, found: Tensor::cat(found.collect(), 0) }
+    }
+
+    /// What a pass over `rows` found, off the front of `values`: those of one [`Evaluated::found`], or of several in order.
+    pub fn read(&self, rows: &[&Row], values: &mut &[f32]) -> Found {
+        let width = rows.iter().map(|row| row.ids.len()).max().unwrap_or(0);
+        let mut take = |count: usize| {
+            let (taken, rest) = values.split_at(count);
+            *values = rest;
+            taken
+        };
         let places = rows.len() * width;
-        let (log_probs, found) = found.split_at(places);
-        let (log_ratio, found) = found.split_at(places);
-        let (clipped, losses) = found.split_at(places);
-        let mut tokens = Vec::with_capacity(totals.tokens);
-        let mut log_prob_difference = 0.0f64;
+        let (log_probs, log_ratio, clipped) = (take(places), take(places), take(places));
+        let losses = take(2);
+        let (mut tokens, mut log_prob_difference) = (Vec::new(), 0.0f64);
         for (r, row) in rows.iter().enumerate() {
             for t in (0..row.ids.len()).filter(|&t| row.loss_mask[t]) {
                 let at = r * width + t;
                 tokens.push(TokenRatio {
                     author: row.authors[t],
-                    log_ratio: log_ratio[at],
+                    log_ratio: log_ratio[at].into(),
                     clipped: clipped[at] != 0.0,
                 });
-                let difference = (log_probs[at] - row.log_old[t]).abs();
+                let difference = (f64::from(log_probs[at]) - row.log_old[t]).abs();
                 log_prob_difference = max_or_nan(log_prob_difference, difference);
             }
         }
-        Evaluated {
-            gradients,
-            pg_loss: losses[0],
-            kl_loss: losses.get(1).copied().unwrap_or(0.0),
-            tokens,
-            log_prob_difference,
-        }
+        Found { pg_loss: losses[0].into(), kl_loss: losses[1].into(), tokens, log_prob_difference }
     }
-}
-
-fn to_f64(tensor: Tensor<1>) -> Vec<f64> {
-    let values: Vec<f32> = tensor.into_data().try_to_vec().expect("log-probabilities are f32");
-    values.into_iter().map(f64::from).collect()
 }
 
 /// Rows of values, padded with 0 to `[rows, width]`.

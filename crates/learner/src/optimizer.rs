@@ -58,6 +58,11 @@ impl Optimizer {
 
 /// `sqrt(Σ g²)` over all parameters, in one read from the device. Not finite when any gradient is not.
 pub fn global_norm<M: Module>(module: &M, grads: &GradientsParams) -> f64 {
+    squares(module, grads).into_scalar::<f32>().sqrt().into()
+}
+
+/// `[1]`: `Σ g²` over all parameters.
+pub(crate) fn squares<M: Module>(module: &M, grads: &GradientsParams) -> Tensor<1> {
     struct Squares<'g> {
         grads: &'g GradientsParams,
         sums: Vec<Tensor<1>>,
@@ -72,9 +77,9 @@ pub fn global_norm<M: Module>(module: &M, grads: &GradientsParams) -> f64 {
     let mut squares = Squares { grads, sums: Vec::new() };
     module.visit(&mut squares);
     if squares.sums.is_empty() {
-        return 0.0;
+        return Tensor::zeros([1], &module.devices()[0]);
     }
-    Tensor::cat(squares.sums, 0).sum().into_scalar::<f32>().sqrt().into()
+    Tensor::cat(squares.sums, 0).sum()
 }
 
 fn scaled<M: Module>(module: &M, grads: GradientsParams, scale: f64) -> GradientsParams {
