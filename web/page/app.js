@@ -5,6 +5,7 @@ import { Tree, legend } from "./tree.js";
 import { showLanes, showTranscript } from "./transcript.js";
 import { showNumbers } from "./numbers.js";
 import { showToken } from "./token.js";
+import { Course } from "./course.js";
 
 const $ = (id) => document.getElementById(id);
 const parameters = new URLSearchParams(location.search);
@@ -18,6 +19,7 @@ let shown = null;
 let drawing = false;
 
 const tree = new Tree($("tree"), select);
+const course = new Course($("learning"));
 
 start({ backend: parameters.get("backend") ?? "auto" });
 keepForOffline();
@@ -49,6 +51,7 @@ const receive = {
     const model = `${(info.parameters / 1e6).toFixed(2)} M parameters, ${info.passages} passages.`;
     $("backend-reason").textContent = `${backend.reason} ${model}`;
     if (questions.length === 0) fillPicker((questions = all));
+    course.clear();
     say(null);
     setState("ready");
     showStored();
@@ -65,8 +68,16 @@ const receive = {
     group.branch(sample, prefix, tokens);
     draw();
   },
+  drawn({ done, total }) {
+    course.drawn(done, total);
+  },
+  learnt(step) {
+    course.learnt(step);
+  },
   done(message) {
     const { of } = message;
+    if (of === "learn") (course.ended(), setState("ready"));
+    if (of === "unlearn") course.clear();
     if (of === "transcript") group.ended(message);
     if (of === "info") group?.weigh(message.weighing);
     if (of === "ask" || of === "probe") {
@@ -76,6 +87,7 @@ const receive = {
     if (of !== "reset") draw();
   },
   error({ of, message, fatal }) {
+    course.ended();
     if (fatal || of === "load") return fail(message);
     say(message);
     setState("ready");
@@ -92,8 +104,9 @@ function setState(next) {
   $("state-dot").dataset.state = next;
   document.documentElement.dataset.state = next;
   $("loading").hidden = next !== "loading";
-  $("fields").disabled = next !== "ready";
-  $("stop").disabled = next !== "busy";
+  $("fields").disabled = $("lesson-fields").disabled = next !== "ready";
+  $("stop").disabled = $("stop-learning").disabled = next !== "busy";
+  $("unlearn").disabled = course.steps.length === 0;
   if (next === "loading") $("backend").textContent = "Loading";
 }
 
@@ -180,8 +193,41 @@ $("controls").onsubmit = (event) => {
 function stop() {
   if (state === "busy") send({ type: "cancel" });
 }
-$("stop").onclick = stop;
+$("stop").onclick = $("stop-learning").onclick = stop;
 addEventListener("keydown", (event) => event.key === "Escape" && stop());
+
+// ---- learning
+
+const tabs = ["ask", "learn"];
+function open(tab) {
+  document.documentElement.dataset.tab = tab;
+  for (const name of tabs) {
+    $(`tab-${name}`).setAttribute("aria-selected", name === tab);
+    $(`tab-${name}`).tabIndex = name === tab ? 0 : -1;
+  }
+}
+for (const [place, name] of tabs.entries()) {
+  $(`tab-${name}`).onclick = () => open(name);
+  $(`tab-${name}`).onkeydown = ({ key }) => {
+    if (key !== "ArrowRight" && key !== "ArrowLeft") return;
+    const other = tabs[(place + 1) % tabs.length];
+    open(other);
+    $(`tab-${other}`).focus();
+  };
+}
+open(location.hash === "#learn" ? "learn" : "ask");
+
+$("steps").oninput = () => ($("steps-value").textContent = $("steps").value);
+$("lesson").onsubmit = (event) => {
+  event.preventDefault();
+  if (state !== "ready") return;
+  say(null);
+  const steps = Number($("steps").value);
+  course.begin(steps);
+  setState("busy");
+  send({ type: "learn", steps, seed: Number($("lesson-seed").value) });
+};
+$("unlearn").onclick = () => send({ type: "unlearn" });
 
 // ---- showing
 

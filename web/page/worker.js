@@ -2,26 +2,34 @@
 //
 // In:  {type: "load", files?, backend?}   files: {name: ArrayBuffer}, a model folder that takes the place of the kept one
 //      {type: "ask" | "probe", question, golds, temperature, seed, originals}
+//      {type: "learn", steps, seed}   REX steps on the kept questions, each time others
+//      {type: "unlearn"}        goes back to the model as it was loaded
 //      {type: "info", alpha?}   what is loaded, and the last group weighed with a share alpha of probes
-//      {type: "cancel"}         ends what is being sampled, within a token
+//      {type: "cancel"}         ends what is being sampled, within a token, or learnt, within a token or an update
 //      {type: "reset"}          forgets the model
 // Out: {type: "progress", text, bytes, total}
 //      {type: "ready", info, backend, questions}
 //      {type: "token", sample, probe, token}, {type: "passage", …}, {type: "branch", …}
+//      {type: "drawn", done, total}   while learning: originals of the step that have ended
+//      {type: "learnt", …}      a step in numbers
 //      {type: "done", of, …}    of: "transcript" while sampling, else the request that is done
 //      {type: "error", of, message, fatal}   fatal: this worker is of no more use
 //      {type: "device-lost", message}
 
 import { KeptFiles } from "./files.js";
 import { choose, watch } from "./backend.js";
+import { lesson } from "./lesson.js";
 
 let demo = null;
 let cancelled = false;
 let running = false;
+let questions = [];
+/// Lessons since the model was loaded.
+let lessons = 0;
 
 watch((message) => post({ type: "device-lost", message }));
 
-const handlers = { load, ask, probe, info, cancel, reset };
+const handlers = { load, ask, probe, learn, unlearn, info, cancel, reset };
 
 addEventListener("message", async ({ data }) => {
   const handler = Object.hasOwn(handlers, data.type) ? handlers[data.type] : null;
@@ -37,7 +45,7 @@ addEventListener("message", async ({ data }) => {
 });
 
 async function load({ files: folder, backend: wanted }) {
-  if (running) throw new Error("a question is being answered: stop it first");
+  if (running) throw new Error("the model is at work: stop it first");
   const files = await KeptFiles.open((bytes, total) => post({ type: "progress", text: "Fetching", bytes, total }));
   const backend = await choose(wanted ?? "auto", files);
   const own = (name) => folder?.[name] && new Uint8Array(folder[name]);
@@ -62,10 +70,11 @@ async function load({ files: folder, backend: wanted }) {
     settings: text(files.take("assets/hopworld.toml")),
     exploration: text(files.take("assets/exploration.txt")),
   };
-  const questions = text(files.take("assets/questions.jsonl")).split("\n").filter(Boolean).map((line) => JSON.parse(line));
+  questions = text(files.take("assets/questions.jsonl")).split("\n").filter(Boolean).map((line) => JSON.parse(line));
   const loaded = await Demo.load(JSON.stringify(texts), model("tokenizer.json"), model("model.safetensors"), files.take("assets/index.bin"));
   demo?.free();
   demo = loaded;
+  lessons = 0;
   post({ type: "ready", info: JSON.parse(demo.info()), backend, questions });
 }
 
@@ -77,17 +86,44 @@ function probe(request) {
   return sample(request, { originals: request.originals, mixed: true });
 }
 
-async function sample({ type, question, golds, temperature, seed }, how) {
-  if (!demo) throw new Error("no model is loaded");
-  if (running) throw new Error("a question is being answered already");
-  running = true;
-  cancelled = false;
-  const started = performance.now();
-  try {
+function sample({ type, question, golds, temperature, seed }, how) {
+  return busy(async (started) => {
     const request = { question, golds, temperature, seed, ...how };
     const result = JSON.parse(await demo.sample(JSON.stringify(request), happened, goOn));
     const seconds = (performance.now() - started) / 1000;
     post({ type: "done", of: type, ...result, seconds, weighing: JSON.parse(demo.weigh()) });
+  });
+}
+
+function learn({ steps, seed }) {
+  return busy(async () => {
+    const drawn = (done, total) => post({ type: "drawn", done, total });
+    for (let step = 0; step < steps && !cancelled; step++) {
+      const started = performance.now();
+      const asked = lesson(questions, lessons++).map(({ question, golden_answers: golds }) => ({ question, golds }));
+      const learnt = JSON.parse(await demo.learn(JSON.stringify({ questions: asked, seed }), drawn, goOn));
+      if (learnt) post({ type: "learnt", ...learnt, seconds: (performance.now() - started) / 1000 });
+      await goOn();
+    }
+    post({ type: "done", of: "learn" });
+  });
+}
+
+function unlearn() {
+  if (running) throw new Error("the model is at work: stop it first");
+  demo?.unlearn();
+  lessons = 0;
+  post({ type: "done", of: "unlearn" });
+}
+
+/// Does one thing at a time.
+async function busy(work) {
+  if (!demo) throw new Error("no model is loaded");
+  if (running) throw new Error("the model is at work already");
+  running = true;
+  cancelled = false;
+  try {
+    await work(performance.now());
   } finally {
     running = false;
   }
@@ -119,7 +155,7 @@ function cancel() {
 }
 
 function reset() {
-  if (running) throw new Error("a question is being answered: stop it first");
+  if (running) throw new Error("the model is at work: stop it first");
   demo?.free();
   demo = null;
   post({ type: "done", of: "reset" });

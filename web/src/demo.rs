@@ -1,8 +1,9 @@
 //! A loaded model, its index and its exploration prompts, as JavaScript sees them.
 
 use crate::backend;
-use crate::messages::{Finished, Happening, Request, Texts};
+use crate::messages::{Asked, Finished, Happening, Lesson, Request, Texts};
 use crate::settings::Settings;
+use crate::student::Student;
 use crate::weighing::Weighing;
 use js_sys::{Function, Promise};
 use rex_grpo::PromptTrie;
@@ -23,7 +24,11 @@ const TOP: usize = 10;
 /// Answers questions.
 #[wasm_bindgen]
 pub struct Demo {
-    decoder: Decoder,
+    /// What answers: the model as it was loaded, or as it has learnt.
+    decoder: RefCell<Decoder>,
+    /// As it was loaded.
+    start: Decoder,
+    student: RefCell<Option<Student>>,
     codec: ModelCodec,
     index: Bm25Index,
     pool: ExplorationPool,
@@ -66,8 +71,21 @@ impl Demo {
             ExplorationPool::parse(&texts.exploration, &codec).map_err(named("the exploration prompts"))?;
         let trie = PromptTrie::new(pool.prompts());
         let settings: Settings = toml::from_str(&texts.settings).map_err(named("the settings"))?;
-        let protocol = settings.protocol(config.eos_token_ids);
-        let demo = Self { decoder, codec, index, pool, trie, settings, protocol, last: RefCell::default() };
+        let protocol = settings.rollout.protocol(config.eos_token_ids);
+        let (start, decoder) = (decoder.clone(), RefCell::new(decoder));
+        let student = RefCell::default();
+        let demo = Self {
+            decoder,
+            start,
+            student,
+            codec,
+            index,
+            pool,
+            trie,
+            settings,
+            protocol,
+            last: RefCell::default(),
+        };
         demo.warm_up().await?;
         Ok(demo)
     }
@@ -78,7 +96,7 @@ impl Demo {
         let memory = memory.buffer().unchecked_into::<js_sys::ArrayBuffer>().byte_length();
         json!({
             "backend": backend::NAME,
-            "parameters": burn::module::Module::num_params(&self.decoder),
+            "parameters": burn::module::Module::num_params(&self.start),
             "vocabulary": self.codec.0.vocab_size(),
             "passages": self.index.len(),
             "exploration_prompts": self.pool.prompts().len(),
@@ -102,11 +120,12 @@ impl Demo {
         go_on: Function,
     ) -> Result<String, JsError> {
         let request: Request = serde_json::from_str(&request).map_err(named("the worker's message"))?;
-        let task = self.task(&request)?;
+        let task = self.task(&request.asked)?;
         let tasks = [task];
         let draw = self.draw(&request);
         let sampler = self.sampler();
-        let mut generation = sampler.start(&self.decoder, &tasks, draw);
+        let decoder = self.decoder.borrow().clone();
+        let mut generation = sampler.start(&decoder, &tasks, draw);
         let mut observe = |event: Event<'_>| {
             for happening in Happening::of(event, &self.codec) {
                 let json = serde_json::to_string(&happening).expect("plain data");
@@ -124,12 +143,69 @@ impl Demo {
         for rollout in &sampled.rollouts {
             let ids = rollout.episode.transcript().ids();
             let top = TOP.min(self.codec.0.vocab_size());
-            let alternatives = self.decoder.alternatives_async(ids, top, draw.sampling.temperature()).await;
+            let alternatives = decoder.alternatives_async(ids, top, draw.sampling.temperature()).await;
             transcripts.push(Finished::new(rollout, &alternatives, &self.codec));
         }
         let tokens = json!({ "prefilled": sampled.tokens.prefilled, "decoded": sampled.tokens.decoded });
         *self.last.borrow_mut() = sampled.rollouts;
         Ok(json!({ "cancelled": cancelled, "transcripts": transcripts, "tokens": tokens }).to_string())
+    }
+
+    /// One step of REX on the questions of a [`Lesson`]: draws their transcripts by mixed sampling, and updates the policy, which
+    /// answers from then on. Returns the JSON of a [`Learnt`], or `null` where `go_on()` resolved to something false; it is
+    /// awaited as in [`sample`](Self::sample), and `drawn(done, total)` is called whenever an original has ended.
+    ///
+    /// # Errors
+    /// As [`sample`](Self::sample); where a step is under way already.
+    pub async fn learn(&self, lesson: String, drawn: Function, go_on: Function) -> Result<String, JsError> {
+        let Lesson { questions, seed } =
+            serde_json::from_str(&lesson).map_err(named("the worker's message"))?;
+        let under_way = |_| JsError::new("a step is under way");
+        let mut student = self.student.try_borrow_mut().map_err(under_way)?;
+        let student =
+            student.get_or_insert_with(|| Student::new(&self.start, &self.settings, &self.pool, seed));
+        let tasks: Vec<Task> = questions.iter().map(|asked| self.task(asked)).collect::<Result<_, _>>()?;
+        let rollout = &self.settings.rollout;
+        let probe = &self.settings.probe;
+        let probing = Probing { probability: probe.probability, on: probe.on, pool: &self.pool };
+        let draw = Draw {
+            sampling: Sampling::Temperature(rollout.temperature),
+            group_size: rollout.group_size,
+            probing: (probe.probability > 0.0).then_some(probing),
+            seed,
+            // The trainer's stream of a step without replaced questions.
+            step: (student.step() as u64 + 1) << 8,
+        };
+        let (sampler, policy) = (self.sampler(), student.policy());
+        let mut generation = sampler.start(&policy, &tasks, draw);
+        let (mut done, total) = (0, tasks.len() * draw.group_size);
+        let mut observe = |event: Event<'_>| {
+            if let Event::Finished { episode, .. } = event
+                && episode.branch().is_none()
+            {
+                done += 1;
+                let _ = drawn.call2(&JsValue::NULL, &done.into(), &(total as u32).into());
+            }
+        };
+        while generation.round_async(&mut observe).await.map_err(shown)? {
+            if !awaited(&go_on).await? {
+                return Ok("null".to_string());
+            }
+        }
+        let learnt = student.learn(&generation.finish().rollouts).await;
+        *self.decoder.borrow_mut() = student.policy();
+        Ok(serde_json::to_string(&learnt).expect("plain data"))
+    }
+
+    /// Goes back to the model as it was loaded.
+    ///
+    /// # Errors
+    /// Where a step is under way.
+    pub fn unlearn(&self) -> Result<(), JsError> {
+        let mut student = self.student.try_borrow_mut().map_err(|_| JsError::new("a step is under way"))?;
+        *student = None;
+        *self.decoder.borrow_mut() = self.start.clone();
+        Ok(())
     }
 
     /// The last question's transcripts under a mixture with a share `alpha` of probes (their share of the transcripts when
@@ -146,15 +222,15 @@ impl Demo {
             codec: &self.codec,
             retriever: &self.index,
             protocol: &self.protocol,
-            topk: self.settings.topk(),
-            max_rows: self.settings.max_rows(),
+            topk: self.settings.retriever.topk,
+            max_rows: self.settings.rollout.max_rows,
             probe_start: ProbeStart::DeadEnd,
         }
     }
 
-    fn task(&self, request: &Request) -> Result<Task, JsError> {
-        let prompt = self.codec.0.encode(&self.settings.prompt(&request.question));
-        let limit = self.settings.max_prompt_tokens();
+    fn task(&self, asked: &Asked) -> Result<Task, JsError> {
+        let prompt = self.codec.0.encode(&self.settings.prompt(&asked.question));
+        let limit = self.settings.rollout.max_start_length;
         if prompt.len() > limit {
             let message = format!("the question makes a prompt of {} tokens; {limit} fit", prompt.len());
             return Err(JsError::new(&message));
@@ -162,7 +238,7 @@ impl Demo {
         if prompt.is_empty() {
             return Err(JsError::new("the question makes an empty prompt"));
         }
-        Ok(Task { prompt, golds: request.golds.clone() })
+        Ok(Task { prompt, golds: asked.golds.clone() })
     }
 
     /// As `rex ask` draws: the same seed gives the same tokens.
@@ -185,7 +261,7 @@ impl Demo {
         let tasks = [Task { prompt: self.codec.0.encode(&self.settings.prompt("?")), golds: Vec::new() }];
         let draw = Draw { sampling: Sampling::Greedy, group_size: 1, probing: None, seed: 0, step: 0 };
         let sampler = self.sampler();
-        let mut generation = sampler.start(&self.decoder, &tasks, draw);
+        let mut generation = sampler.start(&self.start, &tasks, draw);
         generation.round_async(&mut |_| ()).await.map_err(shown)?;
         Ok(())
     }

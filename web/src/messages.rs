@@ -16,11 +16,25 @@ pub(crate) struct Texts {
     pub(crate) exploration: String,
 }
 
+/// A question and its right answers.
+#[derive(Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) question: String,
+    pub(crate) golds: Vec<String>,
+}
+
+/// Questions to learn from.
+#[derive(Deserialize)]
+pub(crate) struct Lesson {
+    pub(crate) questions: Vec<Asked>,
+    pub(crate) seed: u64,
+}
+
 /// A question and how it is sampled.
 #[derive(Deserialize)]
 pub(crate) struct Request {
-    pub(crate) question: String,
-    pub(crate) golds: Vec<String>,
+    #[serde(flatten)]
+    pub(crate) asked: Asked,
     /// 0 takes the likeliest token.
     pub(crate) temperature: f64,
     pub(crate) seed: u64,

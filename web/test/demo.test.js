@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { launch, native, open, serve, state, worker } from "./site.js";
+import { lesson } from "../page/lesson.js";
+import { launch, native, nativeStep, open, serve, state, worker } from "./site.js";
 
 let browser;
 let site;
@@ -117,6 +118,39 @@ test("the tree can be read by keyboard, and α weighs it anew", async () => {
   assert.match(await page.locator("#tree .cell:focus").getAttribute("aria-label"), /Original 1, model: .*, probability \d+ percent/);
   await page.locator("#alpha").fill("0.5");
   await page.waitForFunction(() => document.querySelector("#token").textContent.includes("α = 0.50"));
+  assert.deepEqual(page.errors, []);
+  await page.context().close();
+});
+
+test("a training step in the tab is the trainer's, and is forgotten again", async () => {
+  const page = await open(browser, site.url);
+  const all = await questions(page);
+  const { request } = await worker(page);
+  const ask = async () => (await request({ type: "ask", question: all[0].question, golds: [], seed: 0, temperature: 1 })).at(-1).transcripts[0].ids;
+  const before = await ask();
+  const messages = await request({ type: "learn", steps: 1, seed: 3 });
+  const [learnt] = messages.filter(({ type }) => type === "learnt");
+  const expected = nativeStep(lesson(all, 0), 3);
+  for (const [name, theirs] of [["em", "rex/em"], ["probes", "rex/probes"], ["probe_em", "rex/probe_em"], ["grad_norm", "actor/grad_norm"]]) {
+    const close = Math.abs(learnt[name] - expected[theirs]) <= 1e-3 * Math.max(1, Math.abs(expected[theirs]));
+    assert.ok(close, `${name}: ${learnt[name]}, natively ${expected[theirs]}`);
+  }
+  const difference = Math.abs(learnt.pg_loss - expected["actor/pg_loss"]);
+  assert.ok(difference <= 1e-4, `policy loss: ${learnt.pg_loss}, natively ${expected["actor/pg_loss"]}`);
+  await request({ type: "unlearn" });
+  assert.deepEqual(await ask(), before);
+  await page.context().close();
+});
+
+test("learning is seen, and stops", async () => {
+  const page = await open(browser, site.url);
+  await state(page, "ready");
+  await page.getByRole("tab", { name: "Learn" }).click();
+  await page.getByRole("button", { name: "Learn", exact: true }).click();
+  await page.waitForFunction(() => document.querySelector("#learning-now").textContent.startsWith("Step 1 of 40"));
+  await page.locator("#stop-learning").click();
+  await finish(page);
+  assert.match(await page.textContent("#learning-now"), /Nothing has been learnt yet|^1 step,/);
   assert.deepEqual(page.errors, []);
   await page.context().close();
 });

@@ -1,7 +1,10 @@
 // What the tests stand on: a static server, a browser, and the program whose transcripts are the reference.
 
 import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createServer } from "node:http";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
@@ -51,6 +54,18 @@ export function native(question, golds, { seed, temperature, mixed }) {
   if (mixed) words.push("--mixed");
   const output = execFileSync(process.env.REX, words.map(String), { cwd: ROOT, encoding: "utf8" });
   return output.trim().split("\n").map((line) => JSON.parse(line));
+}
+
+/// The numbers of one `rex train` step on these questions, in their order, by the settings of configs/hopworld.toml.
+export function nativeStep(questions, seed) {
+  const folder = mkdtempSync(join(tmpdir(), "rex-"));
+  const file = join(folder, "questions.jsonl");
+  writeFileSync(file, questions.map((question) => JSON.stringify(question)).join("\n"));
+  const words = [`data.train_files=["${file}"]`, "data.shuffle=false", `trainer.run_dir="${folder}/run"`, `trainer.seed=${seed}`, "trainer.total_steps=1", "trainer.test_freq=0"];
+  execFileSync(process.env.REX, ["--quiet", "train", "-c", "configs/hopworld.toml", ...words], { cwd: ROOT });
+  const metrics = JSON.parse(readFileSync(`${folder}/run/metrics.jsonl`, "utf8").trim());
+  rmSync(folder, { recursive: true });
+  return metrics;
 }
 
 /// Talks to a worker without a page's form in between: `request(message)` resolves to the messages up to the one that ends it.
