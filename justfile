@@ -54,5 +54,5 @@ demo: smollm2
 
 # A device beside the CPU, and its speed: just device-check cuda
 device-check device="cuda":
-    REX_TEST_DEVICE={{device}} cargo test --workspace --features {{replace_regex(device, ":.*", "")}} --test devices -- --ignored --nocapture parity
+    scripts/parity {{device}} --all
     cargo run --workspace --features {{replace_regex(device, ":.*", "")}} --example device_check -- {{device}}

@@ -161,13 +161,23 @@ fn parity_of_cached_decoding() {
 /// than the rounding of a sum in f32, so that two devices may draw neighbours.)
 #[test]
 #[ignore = "needs a device"]
+fn parity_of_drawing() {
+    check_draws(decoder(r#""model_type": "qwen2", "vocab_size": 49152"#));
+}
+
+#[test]
+#[ignore = "needs a device"]
 fn parity_of_drawing_from_a_large_vocabulary() {
+    check_draws(decoder(LARGE_VOCABULARY));
+}
+
+fn check_draws(decoder: Decoder) {
     const TOLERANCE: f64 = 1e-5;
-    const VOCABULARY: usize = 151_936;
-    let cpu = decoder(LARGE_VOCABULARY).frozen();
-    let prompt = random_ids(3, 12, VOCABULARY as u32);
-    let next = cpu.alternatives(&[&prompt[..], &[0]].concat(), VOCABULARY, 1.0).pop().unwrap();
-    let mut probabilities = vec![0.0; VOCABULARY];
+    let cpu = decoder.frozen();
+    let vocabulary = cpu.embed_tokens.weight.dims()[0];
+    let prompt = random_ids(3, 12, vocabulary as u32);
+    let next = cpu.alternatives(&[&prompt[..], &[0]].concat(), vocabulary, 1.0).pop().unwrap();
+    let mut probabilities = vec![0.0; vocabulary];
     for (&id, &log_prob) in next.ids.iter().zip(&next.log_probs) {
         probabilities[id as usize] = f64::from(log_prob).exp();
     }
