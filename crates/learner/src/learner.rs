@@ -66,7 +66,8 @@ struct MiniBatch<'b> {
 }
 
 /// An update that is computed but, maybe, not finished on the device.
-struct Pending {
+struct Pending<'p> {
+    mini_batch: &'p MiniBatch<'p>,
     gradients: GradientsParams,
     /// What the passes found, then the square of the gradient's norm: one tensor, so that the host waits once an update.
     values: Tensor<1>,
@@ -154,7 +155,7 @@ impl Learner {
                 progress(done, total);
             });
             let values = pending.values.clone().into_data();
-            policy = self.finish(step, policy, mini_batch, pending, values, team, &mut updates);
+            policy = self.finish(step, policy, pending, values, team, &mut updates);
         }
         (policy, updates)
     }
@@ -174,7 +175,7 @@ impl Learner {
             let pending = self.submit(&policy, batch, mini_batch, &crate::Alone, &mut || ());
             let values =
                 pending.values.clone().into_data_async().await.expect("the device gives its results");
-            policy = self.finish(step, policy, mini_batch, pending, values, &crate::Alone, &mut updates);
+            policy = self.finish(step, policy, pending, values, &crate::Alone, &mut updates);
         }
         (policy, updates)
     }
@@ -191,14 +192,14 @@ impl Learner {
     }
 
     /// The gradient of a mini-batch, summed over its passes and the processes that share them.
-    fn submit(
+    fn submit<'p>(
         &self,
         policy: &Decoder,
         batch: &Batch,
-        mini_batch: &MiniBatch<'_>,
+        mini_batch: &'p MiniBatch<'p>,
         team: &dyn Team,
         done: &mut dyn FnMut(),
-    ) -> Pending {
+    ) -> Pending<'p> {
         let own: Vec<&Vec<&Row>> = team.deal(&mini_batch.passes).collect();
         let evaluate = |policy: &Decoder, rows: &&Vec<&Row>| {
             let models = Models { policy, activations: self.activations, reference: self.reference.as_ref() };
@@ -212,17 +213,15 @@ impl Learner {
         });
         let gradients = sum_gradients(team, policy, gradients.grads());
         values.push(squares(policy, &gradients));
-        Pending { gradients, values: Tensor::cat(values, 0) }
+        Pending { mini_batch, gradients, values: Tensor::cat(values, 0) }
     }
 
     /// One update of the optimizer, unless loss or gradient are not finite.
-    #[expect(clippy::too_many_arguments, reason = "the second half of a function that waits in between")]
     fn finish(
         &mut self,
         step: usize,
         policy: Decoder,
-        mini_batch: &MiniBatch<'_>,
-        pending: Pending,
+        pending: Pending<'_>,
         values: TensorData,
         team: &dyn Team,
         updates: &mut Updates,
@@ -230,11 +229,12 @@ impl Learner {
         let values: Vec<f32> = values.try_to_vec().expect("log-probabilities are f32");
         let (squares, mut values) = values.split_last().expect("the gradient's norm is one of them");
         let norm = f64::from(squares.sqrt());
+        let Pending { mini_batch, gradients, .. } = pending;
         let own = team.deal(&mini_batch.passes).map(|rows| self.objective.read(rows, &mut values)).collect();
         let found = exchange(team, &mini_batch.passes, own);
         let loss = updates.take(found, norm);
         if (loss + norm).is_finite() {
-            return self.optimizer.step(step, policy, pending.gradients, norm);
+            return self.optimizer.step(step, policy, gradients, norm);
         }
         updates.skipped += 1;
         policy
