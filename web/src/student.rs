@@ -66,9 +66,7 @@ impl Student {
     /// One update by these transcripts.
     pub(crate) async fn learn(&mut self, rollouts: &[Rollout]) -> Learnt {
         let selected = self.learner.select(rollouts, &mut self.keep_ratio);
-        let policy = self.policy.clone();
-        let (policy, updates) = self.learner.update_async(self.step + 1, policy, &selected.batch).await;
-        self.policy = policy;
+        let updates = self.learner.update_async(self.step + 1, &mut self.policy, &selected.batch).await;
         self.step += 1;
         let Updates { pg_loss, grad_norm, .. } = updates;
         let em = |origin: Origin| {

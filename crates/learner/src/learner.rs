@@ -141,43 +141,38 @@ impl Learner {
     pub fn update(
         &mut self,
         step: usize,
-        mut policy: Decoder,
+        policy: &mut Decoder,
         batch: &Batch,
         team: &dyn Team,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> (Decoder, Updates) {
+    ) -> Updates {
         let plan = self.plan(step, batch);
         let total = plan.iter().map(|mini_batch| team.deal(&mini_batch.passes).count()).sum();
         let (mut updates, mut done) = (Updates::default(), 0);
         for mini_batch in &plan {
-            let pending = self.submit(&policy, batch, mini_batch, team, &mut || {
+            let pending = self.submit(policy, batch, mini_batch, team, &mut || {
                 done += 1;
                 progress(done, total);
             });
             let values = pending.values.clone().into_data();
-            policy = self.finish(step, policy, pending, values, team, &mut updates);
+            self.finish(step, policy, pending, values, team, &mut updates);
         }
-        (policy, updates)
+        updates
     }
 
     /// [`update`](Self::update) by one process where the device must not be waited for: in the browser.
     ///
     /// # Panics
     /// If the device fails.
-    pub async fn update_async(
-        &mut self,
-        step: usize,
-        mut policy: Decoder,
-        batch: &Batch,
-    ) -> (Decoder, Updates) {
+    pub async fn update_async(&mut self, step: usize, policy: &mut Decoder, batch: &Batch) -> Updates {
         let mut updates = Updates::default();
         for mini_batch in &self.plan(step, batch) {
-            let pending = self.submit(&policy, batch, mini_batch, &crate::Alone, &mut || ());
+            let pending = self.submit(policy, batch, mini_batch, &crate::Alone, &mut || ());
             let values =
                 pending.values.clone().into_data_async().await.expect("the device gives its results");
-            policy = self.finish(step, policy, pending, values, &crate::Alone, &mut updates);
+            self.finish(step, policy, pending, values, &crate::Alone, &mut updates);
         }
-        (policy, updates)
+        updates
     }
 
     fn plan<'b>(&self, step: usize, batch: &'b Batch) -> Vec<MiniBatch<'b>> {
@@ -220,12 +215,12 @@ impl Learner {
     fn finish(
         &mut self,
         step: usize,
-        policy: Decoder,
+        policy: &mut Decoder,
         pending: Pending<'_>,
         values: TensorData,
         team: &dyn Team,
         updates: &mut Updates,
-    ) -> Decoder {
+    ) {
         let values: Vec<f32> = values.try_to_vec().expect("log-probabilities are f32");
         let (squares, mut values) = values.split_last().expect("the gradient's norm is one of them");
         let norm = f64::from(squares.sqrt());
@@ -234,10 +229,10 @@ impl Learner {
         let found = exchange(team, &mini_batch.passes, own);
         let loss = updates.take(found, norm);
         if (loss + norm).is_finite() {
-            return self.optimizer.step(step, policy, gradients, norm);
+            *policy = self.optimizer.step(step, policy.clone(), gradients, norm);
+        } else {
+            updates.skipped += 1;
         }
-        updates.skipped += 1;
-        policy
     }
 }
 

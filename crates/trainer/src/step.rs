@@ -35,11 +35,9 @@ impl Trainer {
 
         // Filter, advantages, the density under which the kept transcripts were drawn; then gradient steps against it.
         let selected = self.learner.select(&gathered.rollouts, &mut self.progress.keep_ratio);
-        let policy = self.model.decoder.clone();
         let mut progress = |done, total| observer.progress(Phase::Update, done, total);
-        let (policy, updates) =
-            self.learner.update(step, policy, &selected.batch, self.team.as_ref(), &mut progress);
-        self.model.decoder = policy;
+        let (policy, team) = (&mut self.model.decoder, self.team.as_ref());
+        let updates = self.learner.update(step, policy, &selected.batch, team, &mut progress);
 
         if self.team.leads() {
             let logged = log_lines(&gathered, &selected, |rollout| self.learner.reward(rollout));
