@@ -22,8 +22,8 @@ pub(crate) fn check_start(
         return Ok(());
     }
     let configuration = toml::to_string(config).expect("the configuration is plain data").into_bytes();
-    let asked = questions.iter().map(|question| format!("{}\n{}\n", question.id, question.question));
-    let questions = asked.collect::<String>().into_bytes();
+    // With their right answers: each process scores its own share.
+    let questions = format!("{questions:?}").into_bytes();
     let weights = sums(decoder).iter().flat_map(|sum| sum.to_le_bytes()).collect();
     for (what, own) in
         [("configuration", configuration), ("set of questions", questions), ("start model", weights)]
