@@ -2,7 +2,7 @@
 //! without it), and every test prints its worst difference:
 //!
 //! ```sh
-//! cargo test --workspace --features wgpu --test devices -- --ignored --nocapture parity
+//! scripts/parity wgpu --all
 //! ```
 //!
 //! A difference is that of two elements, in shares of the largest element of their tensor.

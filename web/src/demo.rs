@@ -176,7 +176,8 @@ impl Demo {
             // The trainer's stream of a step without replaced questions.
             step: (student.step() as u64 + 1) << 8,
         };
-        let (sampler, policy) = (self.sampler(), student.policy());
+        // What answers is the policy as the last step left it.
+        let (sampler, policy) = (self.sampler(), self.decoder.borrow().clone());
         let mut generation = sampler.start(&policy, &tasks, draw);
         let (mut done, total) = (0, tasks.len() * draw.group_size);
         let mut observe = |event: Event<'_>| {

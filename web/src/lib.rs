@@ -2,8 +2,8 @@
 //!
 //! Only bindings: text that JavaScript hands in, JSON out. [`Demo`] holds a loaded model with everything around it,
 //! [`sample`](Demo::sample) draws transcripts and tells of every token, [`weigh`](Demo::weigh) says what the policy correction
-//! makes of the last ones, [`learn`](Demo::learn) takes a training step. [`messages`] are the shapes of the JSON. The worker's other messages (progress, cancellation, a lost
-//! device) are JavaScript's.
+//! makes of the last ones, [`learn`](Demo::learn) takes a training step. [`messages`] are the shapes of the JSON. The worker's
+//! other messages (progress, cancellation, a lost device) are JavaScript's.
 #![cfg(target_family = "wasm")]
 
 mod backend;

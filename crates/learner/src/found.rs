@@ -61,17 +61,13 @@ pub(crate) fn exchange(team: &dyn Team, passes: &[Vec<&Row>], own: Vec<Found>) -
         return own;
     }
     // Every pass has its place among the numbers, and no two processes fill the same: their sum is all of them.
-    let ends = passes.iter().scan(0, |end, rows| {
+    let places = passes.iter().scan(0, |end, rows| {
+        let start = *end;
         *end += 3 + 2 * authors(rows).count();
-        Some(*end)
+        Some(start..*end)
     });
-    let ends: Vec<usize> = ends.collect();
-    let places: Vec<Range<usize>> = ends
-        .iter()
-        .enumerate()
-        .map(|(pass, &end)| if pass == 0 { 0..end } else { ends[pass - 1]..end })
-        .collect();
-    let mut numbers = vec![0.0; ends.last().copied().unwrap_or(0)];
+    let places: Vec<Range<usize>> = places.collect();
+    let mut numbers = vec![0.0; places.last().map_or(0, |place| place.end)];
     for (place, own) in team.deal(&places).zip(own) {
         own.write(&mut numbers[place.clone()]);
     }

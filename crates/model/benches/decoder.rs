@@ -1,6 +1,7 @@
 //! The hot paths on the CPU, with random weights, for the shapes of Hopworld's model (0.9 M parameters) and of SmolLM2-135M:
 //! decoding 1, 8 and 32 rows that hold 64 tokens, prefill of 256 tokens, log-probabilities of 4 x 256 tokens, and the
-//! gradient (forward and backward) of as many, in two passes at once (`trainer.passes_at_once`). `scripts/bench` runs PyTorch on the same and puts both beside their floors.
+//! gradient (forward and backward) of as many, in two passes at once (`trainer.passes_at_once`). `scripts/bench` runs PyTorch on
+//! the same and puts both beside their floors.
 
 use std::hint::black_box;
 use std::num::NonZero;

@@ -35,7 +35,7 @@ impl Decoder {
         mut take: impl FnMut(R),
     ) {
         let cores = rayon::current_num_threads();
-        let at_once = at_once.map_or(if self.is_small() { cores } else { 1 }, NonZero::get);
+        let at_once = at_once.map_or_else(|| if self.is_small() { cores } else { 1 }, NonZero::get);
         let at_once = at_once.min(cores).min(items.len());
         if at_once <= 1 {
             return items.iter().for_each(|item| take(pass(self, item)));
