@@ -2,7 +2,7 @@
 
 use burn::tensor::Device;
 
-#[cfg(not(feature = "webgpu"))]
+#[cfg(feature = "cpu")]
 pub(crate) const NAME: &str = "cpu";
 
 #[cfg(feature = "webgpu")]
@@ -10,7 +10,7 @@ pub(crate) const NAME: &str = "webgpu";
 
 /// # Errors
 /// What the browser says of its adapter.
-#[cfg(not(feature = "webgpu"))]
+#[cfg(feature = "cpu")]
 pub(crate) async fn open() -> Result<Device, String> {
     Ok(Device::flex())
 }
