@@ -103,11 +103,14 @@ fn eval_and_ask() {
 fn a_step_of_eight_rows_of_1024_tokens_takes_the_memory_that_was_announced() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("rows.jsonl");
-    let segments = serde_json::json!([
-        {"author": "prompt", "text": "the"}, {"author": "model", "text": " the".repeat(1023)},
-    ]);
-    let row = serde_json::json!({ "segments": segments });
-    std::fs::write(&data, format!("{row}\n").repeat(8)).unwrap();
+    // None begins as another, of which less would be computed.
+    let rows = ["a", "the", "of", "to", "in", "on", "at", "by"].map(|word| {
+        let segments = serde_json::json!([
+            {"author": "prompt", "text": word}, {"author": "model", "text": " the".repeat(1023)},
+        ]);
+        format!("{}\n", serde_json::json!({ "segments": segments }))
+    });
+    std::fs::write(&data, rows.concat()).unwrap();
     let check = |name: &str, words: &[&str], limit: u64| {
         let mut command = rex(&["sft", "-c", CONFIG, "--json", "trainer.total_steps=2", "data.val_files=[]"]);
         command.args([

@@ -181,7 +181,7 @@ impl Learner {
             (0..ppo_epochs).flat_map(|epoch| batch.mini_batches(ppo_mini_batch_size, self.seed, step, epoch));
         let of = |rows: Vec<&'b Row>| MiniBatch {
             totals: BatchTotals::of(rows.iter().map(|row| row.loss_mask.as_slice())),
-            passes: passes::split(&rows, |row| row.ids.len(), self.micro_batch_tokens),
+            passes: passes::split(&rows, |row| row.ids.as_slice(), self.micro_batch_tokens),
         };
         mini_batches.map(of).collect()
     }

@@ -2,11 +2,12 @@
 
 use burn::module::Module;
 use burn::nn::Linear;
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 
 use crate::cache::LayerCache;
 use crate::config::DecoderConfig;
 use crate::decoder::{linear, product, project};
+use crate::log_probs::ids;
 use crate::norm::RmsNorm;
 use crate::rope::{Rope, Rotation};
 
@@ -25,15 +26,25 @@ pub struct Attention {
     pub(crate) head_dim: usize,
 }
 
-/// Where the tokens of one forward pass stand, computed once and used by every layer.
+/// Where the tokens of some rows of a forward pass stand, computed once and used by every layer.
 #[derive(Debug, Clone)]
 pub(crate) struct Placement {
-    pub(crate) rows: usize,
+    rows: usize,
     /// New tokens a row, padding included.
-    pub(crate) width: usize,
+    width: usize,
     rotation: Rotation,
     /// `[rows or 1, 1, width, 1, keys]`: 0 where a query may look, [`HIDDEN`] elsewhere.
     mask: Tensor<5>,
+    inherited: Option<Inherited>,
+}
+
+/// Keys and values that rows take over from the rows before them in the pass.
+#[derive(Debug, Clone)]
+struct Inherited {
+    /// Of each row, one of those of the placement before, `[rows]`.
+    parents: Tensor<1, Int>,
+    /// So many of the parents' keys.
+    keys: usize,
 }
 
 /// Finite, so that a query with nothing to look at averages instead of turning into NaN.
@@ -43,21 +54,53 @@ pub(crate) const HIDDEN: f32 = -1e9;
 /// nothing.
 pub(crate) const BLOCK: usize = 64;
 
+/// Where a key that no query may look at stands.
+pub(crate) const NOWHERE: f32 = f32::MAX;
+
 impl Placement {
     /// The new tokens of each row stand at `starts[row]`, `starts[row] + 1`, …; a query looks at the keys `0..keys`
     /// up to its own position. Rows that all start at the same place share one mask.
     pub(crate) fn new(starts: &[usize], width: usize, keys: usize, rope: &Rope, device: &Device) -> Self {
         let distinct = if starts.iter().all(|start| *start == starts[0]) { &starts[..1] } else { starts };
-        let positions: Vec<f32> = distinct
-            .iter()
-            .flat_map(|start| (*start..start + width).map(|position| position as f32))
-            .collect();
+        let keys: Vec<f32> = (0..keys).map(|key| key as f32).collect();
+        Self::at(starts.len(), distinct, width, &[keys], rope, device)
+    }
+
+    /// Rows that carry on rows of the placement before: row `r` looks at the keys of row `parents[r]` there and at its own,
+    /// which together stand at `keys[r]`, its own last.
+    pub(crate) fn inheriting(
+        parents: &[i32],
+        starts: &[usize],
+        width: usize,
+        keys: &[Vec<f32>],
+        rope: &Rope,
+        device: &Device,
+    ) -> Self {
+        let inherited = Inherited { parents: ids(parents, device), keys: keys[0].len() - width };
+        Self { inherited: Some(inherited), ..Self::at(starts.len(), starts, width, keys, rope, device) }
+    }
+
+    /// `starts` and `keys` of every row, or one for all.
+    fn at(
+        rows: usize,
+        starts: &[usize],
+        width: usize,
+        keys: &[Vec<f32>],
+        rope: &Rope,
+        device: &Device,
+    ) -> Self {
         let numbers = |values: Vec<f32>| Tensor::<1>::from_data(values.as_slice(), (device, DType::F32));
-        let positions = numbers(positions).reshape([distinct.len(), width]);
-        let keys = numbers((0..keys).map(|key| key as f32).collect()).reshape([1, 1, 1, 1, keys]);
-        let future = keys.greater(positions.clone().reshape([distinct.len(), 1, width, 1, 1]));
+        let positions = starts.iter().flat_map(|start| (*start..start + width).map(|at| at as f32));
+        let positions = numbers(positions.collect()).reshape([starts.len(), width]);
+        let keys = numbers(keys.concat()).reshape([keys.len(), 1, 1, 1, keys[0].len()]);
+        let future = keys.greater(positions.clone().reshape([starts.len(), 1, width, 1, 1]));
         let mask = Tensor::zeros(future.shape(), (device, DType::F32)).mask_fill(future, HIDDEN);
-        Self { rows: starts.len(), width, rotation: rope.at(positions), mask }
+        Self { rows, width, rotation: rope.at(positions), mask, inherited: None }
+    }
+
+    /// New tokens, padding included.
+    fn tokens(&self) -> usize {
+        self.rows * self.width
     }
 }
 
@@ -79,15 +122,42 @@ impl Attention {
         }
     }
 
-    /// `[rows * width, hidden]` to the same shape. With a cache the new keys and values are appended to it, and the
-    /// queries look at all that it holds.
+    /// `[tokens, hidden]` to the same shape, the tokens being those of the placements, one after the other. With a cache, which
+    /// goes with a single placement, the new keys and values are appended to it, and the queries look at all that it holds.
     pub(crate) fn forward(
         &self,
         x: Tensor<2>,
-        placement: &Placement,
-        cache: Option<LayerCache<'_>>,
+        placements: &[Placement],
+        mut cache: Option<LayerCache<'_>>,
     ) -> Tensor<2> {
-        let Placement { rows, width, ref rotation, ref mask } = *placement;
+        let mut mixed = Vec::with_capacity(placements.len());
+        let mut before: Option<(Tensor<4>, Tensor<4>)> = None;
+        let mut start = 0;
+        for placement in placements {
+            // A view of the whole would still cost the backward pass a copy.
+            let x = if placements.len() == 1 {
+                x.clone()
+            } else {
+                x.clone().narrow(0, start, placement.tokens())
+            };
+            start += placement.tokens();
+            let (q, k, v) = self.project(x, placement);
+            let (k, v) = match (cache.take(), &placement.inherited, &before) {
+                (Some(cache), ..) => cache.append(k, v),
+                (None, Some(inherited), Some((keys, values))) => {
+                    (inherited.extended(keys, k), inherited.extended(values, v))
+                }
+                _ => (k, v),
+            };
+            mixed.push(self.mix(q, k.clone(), v.clone(), placement));
+            before = Some((k, v));
+        }
+        project(&self.o_proj, Tensor::cat(mixed, 0))
+    }
+
+    /// Queries `[rows, width, heads, head_dim]`, keys and values `[rows, kv_heads, width, head_dim]`.
+    fn project(&self, x: Tensor<2>, placement: &Placement) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
+        let Placement { rows, width, ref rotation, .. } = *placement;
         let (heads, shared, dim) = (self.num_attention_heads, self.num_key_value_heads, self.head_dim);
         let split = |x: Tensor<2>, heads: usize| x.reshape([rows, width, heads, dim]);
 
@@ -97,11 +167,13 @@ impl Attention {
         let q = self.q_norm.iter().fold(q, |q, norm| norm.forward(q));
         let k = self.k_norm.iter().fold(k, |k, norm| norm.forward(k));
         let q = rotation.apply(q).mul_scalar((dim as f64).powf(-0.5));
-        let (k, v) = (rotation.apply(k).swap_dims(1, 2), v.swap_dims(1, 2));
-        let (k, v) = match cache {
-            Some(cache) => cache.append(k, v),
-            None => (k, v),
-        };
+        (q, rotation.apply(k).swap_dims(1, 2), v.swap_dims(1, 2))
+    }
+
+    /// Every query's mixture of the values, `[rows * width, heads * head_dim]`.
+    fn mix(&self, q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, placement: &Placement) -> Tensor<2> {
+        let Placement { rows, width, ref mask, .. } = *placement;
+        let (heads, shared, dim) = (self.num_attention_heads, self.num_key_value_heads, self.head_dim);
         let keys = k.dims()[2];
 
         // The query heads that share a key head become the rows of one product, so no key is copied per head.
@@ -126,6 +198,14 @@ impl Attention {
             (mixed.cast(DType::F32) * total.recip()).cast(dtype)
         });
         let mixed = Tensor::cat(mixed.collect(), 2).reshape([rows, shared, width, group * dim]);
-        project(&self.o_proj, mixed.swap_dims(1, 2).reshape([rows * width, heads * dim]))
+        mixed.swap_dims(1, 2).reshape([rows * width, heads * dim])
+    }
+}
+
+impl Inherited {
+    /// What the rows inherit of their parents' keys or values, then their own: `[rows, kv_heads, keys, head_dim]`.
+    fn extended(&self, parents: &Tensor<4>, own: Tensor<4>) -> Tensor<4> {
+        let theirs = parents.clone().select(0, self.parents.clone()).narrow(2, 0, self.keys);
+        Tensor::cat(vec![theirs, own], 2)
     }
 }

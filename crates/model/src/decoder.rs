@@ -70,30 +70,43 @@ impl Decoder {
     pub fn forward(&self, ids: Tensor<2, Int>, extension: Option<Extension<'_>>) -> Tensor<3> {
         let [rows, width] = ids.dims();
         let device = ids.device();
-        let mut x = self.embed(ids);
-        match extension {
+        let x = self.embed(ids.reshape([rows * width]));
+        let states = match extension {
             None => {
                 let placement = Placement::new(&vec![0; rows], width, width, &self.rope, &device);
-                for layer in &self.layers {
-                    x = layer.forward(x, &placement, None);
-                }
+                self.states(x, &[placement], |_| ())
             }
             Some(mut extension) => {
                 assert_eq!([extension.starts().len(), extension.width()], [rows, width], "ids and extension");
                 let placement =
                     Placement::new(extension.starts(), width, extension.keys(), &self.rope, &device);
-                for (layer, cache) in self.layers.iter().zip(extension.layers()) {
-                    x = layer.forward(x, &placement, Some(cache));
-                }
+                let cached = self.layers.iter().zip(extension.layers());
+                cached.fold(x, |x, (layer, cache)| {
+                    layer.forward(x, std::slice::from_ref(&placement), Some(cache))
+                })
             }
-        }
-        let features = x.dims()[1];
-        self.norm.forward(x).reshape([rows, width, features])
+        };
+        let features = states.dims()[1];
+        self.norm.forward(states).reshape([rows, width, features])
     }
 
-    /// The rows of the embedding matrix, `[rows, width]` to `[rows * width, hidden]`.
-    pub(crate) fn embed(&self, ids: Tensor<2, Int>) -> Tensor<2> {
-        self.embed_tokens.forward(ids).flatten::<2>(0, 1).cast(self.computes_in)
+    /// States before the final norm, without a cache: `[tokens, hidden]` to the same shape. `pass` sees what goes into every
+    /// layer.
+    pub(crate) fn states(
+        &self,
+        x: Tensor<2>,
+        placements: &[Placement],
+        mut pass: impl FnMut(&Tensor<2>),
+    ) -> Tensor<2> {
+        self.layers.iter().fold(x, |x, layer| {
+            pass(&x);
+            layer.forward(x, placements, None)
+        })
+    }
+
+    /// The rows of the embedding matrix, `[tokens]` to `[tokens, hidden]`.
+    pub(crate) fn embed(&self, ids: Tensor<1, Int>) -> Tensor<2> {
+        self.embed_tokens.forward(ids.unsqueeze()).flatten::<2>(0, 1).cast(self.computes_in)
     }
 
     /// The decoder with its products in another type; the parameters, and so their gradients, stay what they are. A step of
@@ -123,10 +136,10 @@ impl Layer {
     pub(crate) fn forward(
         &self,
         x: Tensor<2>,
-        placement: &Placement,
+        placements: &[Placement],
         cache: Option<LayerCache<'_>>,
     ) -> Tensor<2> {
-        let x = x.clone() + self.self_attn.forward(self.input_layernorm.forward(x), placement, cache);
+        let x = x.clone() + self.self_attn.forward(self.input_layernorm.forward(x), placements, cache);
         x.clone() + self.mlp.forward(self.post_attention_layernorm.forward(x))
     }
 }

@@ -11,6 +11,7 @@ mod decoder;
 #[cfg(not(target_family = "wasm"))]
 mod encoder;
 mod engine;
+mod forest;
 mod log_probs;
 mod lora;
 #[cfg(not(target_family = "wasm"))]
@@ -32,6 +33,7 @@ pub use decoder::{Decoder, Layer};
 #[cfg(not(target_family = "wasm"))]
 pub use encoder::{Bert, EncoderConfig, Pooling, SentenceEncoder, TextKind};
 pub use engine::{Advance, Drawn, Engine, Job, TokenCounts};
+pub use forest::pass_tokens;
 pub use lora::Lora;
 #[cfg(not(target_family = "wasm"))]
 pub use memory::{Phase, TrainingPlan};

@@ -4,12 +4,12 @@
 //! need not keep a graph: [`Activations::Recomputed`] keeps the input of every layer and computes each layer again when
 //! the gradient comes by (Chen et al., arXiv 1604.06174), and the logits, the largest tensor of all, in chunks.
 
-use crate::attention::Placement;
 use crate::decoder::Decoder;
-use crate::log_probs::{Scored, padded};
+use crate::forest::Forest;
+use crate::log_probs::{Scored, ids};
 use burn::module::Module;
 use burn::optim::{GradientsAccumulator, GradientsParams};
-use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
+use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 
 /// What the forward pass keeps for the backward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,12 +36,13 @@ enum Kept {
 
 /// Tensors without a graph.
 struct Inputs {
-    ids: Tensor<2, Int>,
+    ids: Tensor<1, Int>,
+    forest: Forest,
     scored: Scored,
     temperature: f64,
-    /// Of every layer, `[rows * width, hidden]`.
+    /// Of every layer, `[tokens, hidden]`.
     layers: Vec<Tensor<2>>,
-    /// Of the final norm, `[rows * width, hidden]`.
+    /// Of the final norm, `[tokens, hidden]`.
     norm: Tensor<2>,
 }
 
@@ -72,27 +73,15 @@ impl Decoder {
 
     /// The forward pass without a graph, layer inputs kept.
     fn trace(&self, rows: &[&[u32]], score: &[Vec<bool>], temperature: f64) -> (Tensor<2>, Inputs) {
-        let scored = Scored::new(rows, score);
-        let ids = padded(rows, scored.width, &self.device());
-        let placement = self.placement(&scored);
-        let mut x = self.embed(ids.clone());
+        let forest = Forest::new(rows);
+        let scored = Scored::new(&forest, rows, score);
+        let device = self.device();
+        let ids = ids(&forest.ids(rows), &device);
         let mut layers = Vec::with_capacity(self.layers.len());
-        for layer in &self.layers {
-            layers.push(x.clone());
-            x = layer.forward(x, &placement, None);
-        }
-        let log_probs = if scored.targets.is_empty() {
-            Tensor::zeros([scored.rows, scored.width], (&self.device(), DType::F32))
-        } else {
-            let states = x.clone().select(0, scored.predictors(&self.device()));
-            let states = self.norm.forward(states);
-            scored.scatter(self.token_log_probs(states, &scored.targets, temperature))
-        };
-        (log_probs, Inputs { ids, scored, temperature, layers, norm: x })
-    }
-
-    fn placement(&self, scored: &Scored) -> Placement {
-        Placement::new(&vec![0; scored.rows], scored.width, scored.width, &self.rope, &self.device())
+        let placements = forest.placements(&self.rope, &device);
+        let norm = self.states(self.embed(ids.clone()), &placements, |x| layers.push(x.clone()));
+        let log_probs = self.scored_log_probs(norm.clone(), &scored, temperature);
+        (log_probs, Inputs { ids, forest, scored, temperature, layers, norm })
     }
 }
 
@@ -120,16 +109,16 @@ impl Inputs {
         if self.scored.targets.is_empty() {
             return gradients.grads();
         }
-        let Self { ids, scored, temperature, layers, norm } = self;
+        let Self { ids, forest, scored, temperature, layers, norm } = self;
         let device = norm.device();
         let predictors = scored.predictors(&device);
 
         // Norm and head, in chunks of tokens.
         let states = norm.clone().select(0, predictors.clone());
-        let token_slopes = slopes.flatten::<1>(0, 1).select(0, scored.places(&device));
+        let slopes = scored.gather(slopes);
         let mut state_slopes = Vec::new();
         for chunk in decoder.chunks(scored.targets.len()) {
-            let slopes = Tensor::from_inner(token_slopes.clone().slice([chunk.clone()]));
+            let slopes = Tensor::from_inner(slopes.clone().slice([chunk.clone()]));
             let targets = &scored.targets[chunk.clone()];
             let (slope, part) = through(decoder, states.clone().slice([chunk]), |states| {
                 let states = decoder.norm.forward(states);
@@ -146,10 +135,10 @@ impl Inputs {
         );
         drop((norm, states));
 
-        let placement = decoder.placement(&scored);
+        let placements = forest.placements(&decoder.rope, &decoder.device());
         for (layer, input) in decoder.layers.iter().zip(layers).rev() {
             let (next, part) = through(decoder, input, |x| {
-                (layer.forward(x, &placement, None) * Tensor::from_inner(slope.clone())).sum()
+                (layer.forward(x, &placements, None) * Tensor::from_inner(slope.clone())).sum()
             });
             slope = next;
             gradients.accumulate(decoder, part);

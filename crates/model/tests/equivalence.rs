@@ -5,7 +5,7 @@ mod tiny;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
-use rex_model::{Activations, Cache, Decoder, Engine, Job, Lora, RowId, Sampling};
+use rex_model::{Activations, Cache, Decoder, Engine, Job, Lora, RowId, Sampling, pass_tokens};
 use tiny::{FAMILIES, assert_close, decoders, floats, ids, logits, random_ids};
 
 /// `[tokens][vocab]` logits of one row without a cache.
@@ -82,6 +82,69 @@ fn training_log_probs_do_not_depend_on_the_batch() {
             assert_close(&together[r * 17..][..17], &expected, &format!("{name}, row {r}"));
         }
     }
+}
+
+/// Rows that leave each other at any token, some after others have left, one of them twice and one the beginning of another.
+fn rows_that_begin_alike() -> Vec<Vec<u32>> {
+    let mut rows = vec![random_ids(0, 90), random_ids(1, 20), random_ids(2, 1)];
+    for (seed, (row, shared, own)) in
+        [(0, 80, 9), (0, 30, 40), (3, 85, 7), (4, 60, 1), (4, 70, 35), (1, 2, 30)].into_iter().enumerate()
+    {
+        let own = random_ids(10 + seed as u64, own);
+        rows.push([&rows[row][..shared], &own].concat());
+    }
+    rows.extend([rows[7].clone(), rows[0][..50].to_vec()]);
+    rows
+}
+
+#[test]
+fn what_rows_have_in_common_is_computed_once_and_changes_nothing() {
+    let rows = rows_that_begin_alike();
+    let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
+    let padded = rows.len() * rows.iter().map(|row| row.len()).max().unwrap();
+    assert!(2 * pass_tokens(&rows) < padded, "{} of {padded} tokens are computed", pass_tokens(&rows));
+    // Tokens in common are scored in some rows and not in others.
+    let score: Vec<Vec<bool>> = rows
+        .iter()
+        .enumerate()
+        .map(|(r, row)| (0..row.len()).map(|t| t > 0 && (t + r) % 3 != 1).collect())
+        .collect();
+    for ((name, _), decoder) in FAMILIES.iter().zip(decoders(&Device::flex().autodiff())) {
+        // A slope of its own for every token of every row.
+        let slopes = |r: usize, log_probs: &Tensor<2>| (log_probs.clone() + 1.0) * (0.01 + 0.005 * r as f64);
+        let mut expected: Vec<Vec<f32>> = Vec::new();
+        let mut expected_log_probs = Vec::new();
+        for (r, (row, flags)) in rows.iter().zip(&score).enumerate() {
+            let pass = decoder.pass(&[row], std::slice::from_ref(flags), 0.7, Activations::Recomputed);
+            let log_probs = pass.log_probs();
+            let slopes = slopes(r, &log_probs);
+            expected_log_probs.push(floats(log_probs));
+            let part = gradients(&decoder, &pass.backward(slopes));
+            match expected.is_empty() {
+                true => expected = part,
+                false => expected.iter_mut().zip(part).for_each(|(sum, part)| add(sum, &part)),
+            }
+        }
+        for activations in [Activations::Kept, Activations::Recomputed] {
+            let pass = decoder.pass(&rows, &score, 0.7, activations);
+            let log_probs = pass.log_probs();
+            let each = (0..rows.len()).map(|r| slopes(r, &log_probs.clone().narrow(0, r, 1)));
+            let found = gradients(&decoder, &pass.backward(Tensor::cat(each.collect(), 0)));
+            for (r, expected) in expected_log_probs.iter().enumerate() {
+                let found = floats(log_probs.clone().narrow(0, r, 1).narrow(1, 0, expected.len()));
+                assert_close(&found, expected, &format!("{name}, row {r}, {activations:?}"));
+            }
+            for (parameter, (expected, found)) in expected.iter().zip(&found).enumerate() {
+                assert_close(found, expected, &format!("{name}, parameter {parameter}, {activations:?}"));
+            }
+        }
+    }
+}
+
+/// Adds up the gradients of a parameter; none is 0.
+fn add(sum: &mut Vec<f32>, part: &[f32]) {
+    sum.resize(sum.len().max(part.len()), 0.0);
+    sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
 }
 
 #[test]

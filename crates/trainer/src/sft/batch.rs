@@ -47,7 +47,7 @@ pub(super) fn learn(decoder: &Decoder, batch: &[Example], trainer: &TrainerConfi
     let mut gradients = GradientsAccumulator::new();
     let (mut loss, mut known) = (0.0, 0);
     let examples: Vec<&Example> = batch.iter().collect();
-    let split = passes::split(&examples, |example| example.ids().len(), trainer.micro_batch_tokens);
+    let split = passes::split(&examples, |example| example.ids(), trainer.micro_batch_tokens);
     decoder.side_by_side(&split, NonZero::new(trainer.passes_at_once), pass, |part| {
         loss += part.0;
         known += part.1;
