@@ -115,7 +115,8 @@ pub struct TrainerConfig {
     /// Steps between evaluations on `data.val_files`; 0: never.
     pub test_freq: usize,
     pub val_before_train: bool,
-    /// Most tokens (padding included) of one forward and backward pass.
+    /// Most tokens (padding included) of one forward and backward pass. What its rows begin with in common is computed once, and
+    /// of a row that shares it counts an eighth.
     pub micro_batch_tokens: usize,
     /// Passes computed at once, each by a thread with activations and a gradient of its own; 0: a small model's on all cores of a
     /// CPU, others one by one. On a CPU the products of a pass use all cores anyway, the rest of it one.
